@@ -59,6 +59,8 @@ class Refusals(unittest.TestCase):
                 ("\"truncate\" of yarn is true", "gpt-oss/0", {"rope_parameters": CONFIGS["gpt-oss/0"]["rope_parameters"] | {"truncate": True}}),
                 ("\"truncate\" of yarn is false", "yarn/0", {"rope_parameters": CONFIGS["yarn/0"]["rope_parameters"] | {"truncate": False}}),
                 ("how rotations are scaled", "gpt-oss/0", {"rope_parameters": None}),
+                ("layers with a window are rotated by a base of 20000", "gpt-oss/0",
+                 {"rope_parameters": CONFIGS["gpt-oss/0"]["rope_parameters"] | {"sliding_attention": {"rope_type": "default", "rope_theta": 20000.0}}}),
                 ("\"swiglu_limit\" is 6", "gpt-oss/0", {"swiglu_limit": 6.0}),
                 ("\"swiglu_alpha\" is 1", "gpt-oss/0", {"swiglu_alpha": 1.0}),
                 ("\"attention_bias\" is false", "gpt-oss/0", {"attention_bias": False}),
@@ -142,16 +144,18 @@ class Refusals(unittest.TestCase):
         one = "model.layers.2.mlp.experts.down_proj"
         blocks, scales = one + "_blocks", one + "_scales"
 
-        def pack(tensors, scale=127, without="", shape=None):
+        def pack(tensors, scale=127, without="", shape=None, weights=0):
             dtype, (experts, inputs, outputs), _ = tensors[one]
             count = experts * outputs * inputs // 32
             shape = shape or [experts, outputs, inputs // 32]
-            packed = {blocks: ("U8", [experts, outputs, inputs // 32, 16], bytes(16 * count)), scales: ("U8", shape, bytes([127] * (count - 1) + [scale]))}
+            packed = {blocks: ("U8", [experts, outputs, inputs // 32, 16], bytes([weights] * (16 * count))), scales: ("U8", shape, bytes([127] * (count - 1) + [scale]))}
             return {name: tensor for name, tensor in (tensors | packed).items() if name not in (one, without)}
 
         for why, change in ((f"no tensor {one}", lambda tensors: pack(tensors, without=blocks)), (f"no tensor {scales}", lambda tensors: pack(tensors, without=scales)),
                             ("the config makes it", lambda tensors: pack(tensors, shape=[16, 3, 64])), ("a weight that is no number", lambda tensors: pack(tensors, 255)),
+                            ("a weight that is no number", lambda tensors: pack(tensors, 254, weights=0x77)),
                             ("is of dtype I8", lambda tensors: pack(tensors) | {scales: ("I8", *pack(tensors)[scales][1:])}),
+                            ("the config makes it", lambda tensors: tensors | {one: (tensors[one][0], [tensors[one][1][0], *tensors[one][1][:0:-1]], tensors[one][2])}),
                             ("down_proj_bias has", lambda tensors: tensors | {one + "_bias": ("F32", [1], bytes(4))}),
                             ("down_proj has no place", lambda tensors: pack(tensors) | {one.replace("layers.2", "layers.9"): tensors[one]})):
             with self.subTest(why=why):

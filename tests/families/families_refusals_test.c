@@ -15,6 +15,7 @@ typedef struct {
     const char *lacks;     // a tensor that is left out; NULL: none
     const char *word;      // of the refusal; NULL: it runs
     const char *quantised; // a tensor that is of type Q8_0, and 0; NULL: none
+    float number;          // that the key gets instead of `value`; 0: none
 } change_t;
 
 static bool is_named(const or_gguf_tensor_t *tensor, const char *name)
@@ -45,7 +46,9 @@ static void write_changed(const or_gguf_t *gguf, const change_t *change, const c
     uint64_t kept = 0;
     assert_int_equal(or_gguf_writer_create(path, &writer), OR_OK);
     assert_int_equal(or_gguf_writer_copy(writer, gguf), OR_OK);
-    if (change->key != NULL) {
+    if (change->number != 0) {
+        assert_int_equal(or_gguf_writer_set_f32(writer, change->key, change->number), OR_OK);
+    } else if (change->key != NULL) {
         assert_int_equal(or_gguf_writer_set_bool(writer, change->key, change->value), OR_OK);
     }
     for (uint64_t i = 0; i < count; i++) {
@@ -115,6 +118,18 @@ static void attention_to_later_positions_is_refused(void **state)
         &(change_t){"gemma3/0", "gemma3.attention.causal", false, NULL, "gemma3.attention.causal"});
 }
 
+// The models' own base is 150000.
+static void another_base_in_layers_with_a_window_is_refused(void **state)
+{
+    (void)state;
+    check(&(change_t){
+        .model = "gpt-oss/0", .key = "gpt-oss.rope.freq_base_swa", .number = 150000.0F});
+    check(&(change_t){.model = "gpt-oss/0",
+                      .key = "gpt-oss.rope.freq_base_swa",
+                      .number = 10000.0F,
+                      .word = "gpt-oss.rope.freq_base_swa"});
+}
+
 static void a_bias_without_its_weights_is_refused(void **state)
 {
     (void)state;
@@ -137,6 +152,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_to_later_positions_is_refused),
+        cmocka_unit_test(another_base_in_layers_with_a_window_is_refused),
         cmocka_unit_test(a_bias_without_its_weights_is_refused),
         cmocka_unit_test(quantised_biases_are_refused),
     };

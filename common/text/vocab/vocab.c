@@ -76,15 +76,29 @@ static or_status_t read_ends(const or_gguf_t *gguf, or_vocab_t *vocab)
     return status;
 }
 
+// Return the special token that is spelled so, or OR_TOKEN_NONE.
+static int32_t find_special(const or_vocab_t *vocab, const char *piece)
+{
+    size_t length = strlen(piece);
+    int32_t id = or_vocab_marked_at(vocab, piece, length, true);
+    return id != OR_TOKEN_NONE && vocab->tokens[id].piece_length == length ? id : OR_TOKEN_NONE;
+}
+
 // Mark the tokens that end a turn in chat models. Many files have another end token as eos and
-// do not mention this one.
+// do not mention this one. In gpt-oss's format, harmony, <|end|> closes one of several messages of
+// a turn: the answer follows the reasoning.
 static void find_turn_ends(or_vocab_t *vocab)
 {
-    static const char *const pieces[] = {"<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>"};
-    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
-        size_t length = strlen(pieces[i]);
-        int32_t id = or_vocab_marked_at(vocab, pieces[i], length, true);
-        if (id != OR_TOKEN_NONE && vocab->tokens[id].piece_length == length) {
+    enum { PIECES = 4 };
+    static const char *const usual[PIECES] = {"<|im_end|>", "<|eot_id|>", "<|end|>",
+                                              "<end_of_turn>"};
+    static const char *const harmony[PIECES] = {"<|return|>", "<|call|>", "<|endoftext|>"};
+    bool is_harmony = find_special(vocab, harmony[0]) != OR_TOKEN_NONE &&
+                      find_special(vocab, harmony[1]) != OR_TOKEN_NONE;
+    const char *const *pieces = is_harmony ? harmony : usual;
+    for (size_t i = 0; i < PIECES && pieces[i] != NULL; i++) {
+        int32_t id = find_special(vocab, pieces[i]);
+        if (id != OR_TOKEN_NONE) {
             vocab->tokens[id].ends = true;
         }
     }

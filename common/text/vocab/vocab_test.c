@@ -74,6 +74,28 @@ static void sentencepiece_tokens_print_what_they_should(void **state)
     assert_null(vocab);
 }
 
+// In harmony <|end|> closes a message and not the turn. Phi's <|end|> closes the turn.
+static void messages_of_harmony_do_not_end_a_turn(void **state)
+{
+    static const test_token_t tokens[] = {{"ab", 0, 1},
+                                          {"<|end|>", 0, 3},
+                                          {"<|return|>", 0, 3},
+                                          {"<|call|>", 0, 3},
+                                          {"<|endoftext|>", 0, 3}};
+    static const char *const merges[] = {"a b"};
+    (void)state;
+    for (uint32_t count = 2; count <= 5; count++) {
+        or_vocab_t *vocab = NULL;
+        bool is_harmony = count >= 4;
+        assert_int_equal(test_make_byte_level(tokens, count, merges, 1, "gpt-4o", &vocab), OR_OK);
+        assert_int_equal(or_vocab_is_end(vocab, 1), !is_harmony);
+        for (int32_t id = 2; id < (int32_t)count; id++) {
+            assert_int_equal(or_vocab_is_end(vocab, id), is_harmony);
+        }
+        or_vocab_destroy(&vocab);
+    }
+}
+
 static void byte_level_tokens_print_bytes(void **state)
 {
     (void)state;
@@ -363,6 +385,7 @@ int main(void)
     test_log_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sentencepiece_tokens_print_what_they_should),
+        cmocka_unit_test(messages_of_harmony_do_not_end_a_turn),
         cmocka_unit_test(byte_level_tokens_print_bytes),
         cmocka_unit_test(noise_keys_are_what_they_always_were),
         cmocka_unit_test(noise_keys_are_shared_between_vocabularies),

@@ -10,6 +10,7 @@
 #include "launch/model/convert/config.h"
 
 #define TURN 6.283185307179586
+#define LOCAL_BASE 10000.0 // of layers with a window that have a table of their own
 
 // Rotations of one kind of layer. `scaling` has the numbers of its kind.
 typedef struct {
@@ -72,12 +73,28 @@ static or_status_t read_before(or_json_t json, rope_t *main, rope_t *local)
                            : or_json_get_number(json, "rope_local_base_freq", &local->base);
 }
 
+// Layers with a window have the others' base where the family has no table for them.
+static or_status_t settle_local_base(const or_hf_config_t *config, const char *path,
+                                     const rope_t *main, rope_t *local)
+{
+    bool has_table = config->arch->has_local_rope;
+    if (local->base == 0) {
+        local->base = has_table ? LOCAL_BASE : main->base;
+    }
+    return has_table || local->base == main->base
+               ? OR_OK
+               : or_fail(OR_ERR_UNSUPPORTED,
+                         "%s: layers with a window are rotated by a base of %g and the others by "
+                         "%g, which this version does not do in %s",
+                         path, local->base, main->base, config->family->name);
+}
+
 static or_status_t read_ropes(or_json_t json, const or_hf_family_t *family, rope_t *main,
                               rope_t *local)
 {
     or_json_t parameters;
     *main = (rope_t){.base = family->rope_base, .rotated = family->rotated};
-    *local = (rope_t){.base = 10000};
+    *local = (rope_t){.base = 0};
     or_status_t status = or_json_get_object(json, "rope_parameters", &parameters);
     status = status != OR_OK ? status
                              : or_json_get_number(json, "partial_rotary_factor", &main->rotated);
@@ -340,6 +357,7 @@ or_status_t or_hf_rope_read(or_json_t json, or_gguf_writer_t *writer, or_hf_conf
         return OR_OK;
     }
     or_status_t status = read_ropes(json, family, &main, &local);
+    status = status != OR_OK ? status : settle_local_base(config, json.path, &main, &local);
     if (status != OR_OK) {
         return status;
     }

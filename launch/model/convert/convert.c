@@ -107,10 +107,9 @@ static bool make_packed(const convert_t *convert, uint64_t row, float *values, u
             return false;
         }
         pack_block(theirs + (size_t)b * (PACKED_BYTES - 1), scales[b], block);
+        or_weight_row_read(OR_TENSOR_MXFP4, block, PACKED_WEIGHTS, values + b * PACKED_WEIGHTS);
         if (item->type == OR_TENSOR_MXFP4) {
             memcpy(out + (size_t)b * PACKED_BYTES, block, sizeof block);
-        } else {
-            or_weight_row_read(OR_TENSOR_MXFP4, block, PACKED_WEIGHTS, values + b * PACKED_WEIGHTS);
         }
     }
     return true;
@@ -162,7 +161,7 @@ static void make_row(void *context, uint32_t worker, uint64_t row, void *out)
         read_row(convert, item, row, values);
     }
     bool is_made = item->is_packed && item->type == OR_TENSOR_MXFP4;
-    if (!is_number || (!is_made && !is_finite(values, item->width))) {
+    if (!is_number || !is_finite(values, item->width)) {
         convert->broken_row = row + 1;
         memset(out, 0, or_weight_row_bytes(item->type, item->width));
     } else if (!is_made) {
@@ -185,9 +184,14 @@ static or_status_t write_item(convert_t *convert, const or_convert_item_t *item)
                          " of tensor %s has a weight that is no number; the checkpoint is damaged",
                          convert->job->folder, convert->broken_row - 1, item->name);
     }
-    for (uint32_t e = 0; item->values == NULL && e < item->matrices; e++) {
-        or_checkpoint_release(convert->checkpoint,
-                              item->experts != NULL ? item->experts[e] : item->source);
+    for (uint32_t e = 0; item->experts != NULL && e < item->matrices; e++) {
+        or_checkpoint_release(convert->checkpoint, item->experts[e]);
+    }
+    if (item->values == NULL && item->experts == NULL) {
+        or_checkpoint_release(convert->checkpoint, item->source);
+    }
+    if (item->is_packed) {
+        or_checkpoint_release(convert->checkpoint, item->scales);
     }
     return status;
 }
