@@ -405,6 +405,11 @@ static void a_round_that_reads_is_no_measure(void **state)
                                         .time_ns = 1};
         or_worth_judged(&worth, &round, OR_NS_PER_S);
         assert_int_equal(worth.rows[texts == 1 ? 0 : 6].now.rounds, texts == 1);
+        assert_true(worth.trial.tokens == (texts == 1));
+        worth.reading.out_ns = 2e9; // rounds beside prompts count: then so do its tokens
+        or_worth_judged(&worth, &round, OR_NS_PER_S);
+        assert_int_equal(worth.rows[6].now.rounds, 0);
+        assert_true(worth.trial.tokens == (texts == 1 ? 2 : 1));
     }
 }
 
@@ -427,7 +432,7 @@ static void short_answers_are_measured(void **state)
     assert_int_equal(crowd.worth.rows[4].way, OR_WAY_DRAFTED);
 }
 
-// Where guesses cost a sixth of the speed it stays with plain decoding.
+// Where guesses cost a tenth of the speed it stays with plain decoding.
 static void short_answers_are_as_fast_as_plain(void **state)
 {
     (void)state;
@@ -435,7 +440,7 @@ static void short_answers_are_as_fast_as_plain(void **state)
     for (size_t i = 0; i < 4; i++) {
         const numbers_t numbers = {.pass_ms = 20,
                                    .row_ms = 0.2,
-                                   .draft_ms = 1.2,
+                                   .draft_ms = 0.6,
                                    .tokens = 1.75,
                                    .ahead = 1.4,
                                    .nodes = 4,
@@ -507,7 +512,10 @@ static void a_burst_of_prompts_fails_no_try(void **state)
     (void)state;
     int64_t now;
     or_worth_t worth = one_tries(false, &now);
+    worth.rows[4].window_ns = 100 * MS; // a try may take 2 s
+    now = judge_rounds(&worth, 16, 8, 50 * MS, now);
     now = burst(&worth, now);
+    assert_true(now - worth.trial.sum.since_ns < 300 * OR_NS_PER_MS);
     for (int pass = 0; pass < 4 && worth.trial.most == 1; pass++) {
         or_worth_way(&worth, 1, 16, now);
         now = judge_rounds(&worth, 16, 16, 50 * MS, now);
@@ -521,6 +529,24 @@ static void a_burst_of_prompts_fails_no_try(void **state)
     assert_true(pause_ns <= 12 * OR_NS_PER_S); // 100 times the rest between both, and 10 ms
 }
 
+// Nor do they make a window long, and a second one is left out, too.
+static void a_burst_of_prompts_is_no_part_of_a_window(void **state)
+{
+    (void)state;
+    or_worth_t worth = {0};
+    or_worth_place(&worth, 1, true);
+    worth.rows[4] = (or_worth_row_t){.known = true, .way = OR_WAY_PLAIN};
+    worth.rows[4].ways[OR_WAY_DRAFTED].try_ns = INT64_MAX;
+    int64_t now = judge_rounds(&worth, 16, 8, 50 * MS, OR_NS_PER_S);
+    for (int i = 0; i < 2; i++) {
+        uint32_t rounds = worth.rows[4].now.rounds;
+        now = burst(&worth, now);
+        assert_int_equal(worth.rows[4].now.rounds, rounds);
+        assert_true(rounds > 0 && now - worth.rows[4].now.since_ns < 400 * OR_NS_PER_MS);
+        now = judge_rounds(&worth, 16, 16 * 41, 50 * MS, now);
+    }
+}
+
 // A try goes on in a pass that reads prompts for 3 s, but not for ever.
 static void a_pass_with_prompts_ends_no_try(void **state)
 {
@@ -528,6 +554,10 @@ static void a_pass_with_prompts_ends_no_try(void **state)
     int64_t now;
     or_worth_t worth = one_tries(false, &now);
     or_worth_counted(&worth, 16, 8, now);
+    or_worth_t endless = worth;
+    endless.reading.out_ns = 2e9;
+    or_worth_way(&endless, 1, 16, now + 3 * OR_NS_PER_S);
+    assert_false(endless.trial.on); // where rounds beside prompts count, so does their time
     or_worth_way(&worth, 1, 16, now + 3 * OR_NS_PER_S);
     assert_true(worth.trial.on);
     or_worth_way(&worth, 1, 16, now + 6 * OR_NS_PER_S);
@@ -737,6 +767,7 @@ int main(void)
         cmocka_unit_test(short_answers_are_as_fast_as_plain),
         cmocka_unit_test(one_that_tries_must_pay_for_itself),
         cmocka_unit_test(a_burst_of_prompts_fails_no_try),
+        cmocka_unit_test(a_burst_of_prompts_is_no_part_of_a_window),
         cmocka_unit_test(a_pass_with_prompts_ends_no_try),
         cmocka_unit_test(a_crowd_begins_plainly),
         cmocka_unit_test(weather_does_not_mislead_it),
