@@ -135,6 +135,7 @@ static void tell_worth(or_coordinator_t *c, const or_csession_t *session,
                                     .plain = session->plain,
                                     .settled = session->budget.settled,
                                     .may_ahead = session->terms.open.draft_ahead > 0,
+                                    .prompt = judged->prefill,
                                     .tokens = judged->accepted + 1,
                                     .time_ns = (double)(now - session->budget.began_ns - read_ns),
                                     .plain_ns =

@@ -33,9 +33,11 @@
 #define INHERITED_PAUSE_NS (3 * OR_NS_PER_S)
 // Plain decoding, before a crowd on the target's CPUs tries guesses first.
 #define FIRST_PAUSE_NS OR_NS_PER_S
-// Rounds say nothing while more than one text in so many is read, unless that goes on for so long.
+// Rounds say nothing while more than one text in so many is read. But once so much more time was left out than was not, in so
+// many passes at least, such rounds are how texts are written here, and count.
 #define READING_SHARE 32u
-#define READING_NS_MAX (2 * OR_NS_PER_S)
+#define READING_NS_MAX (2.0 * (double)OR_NS_PER_S)
+#define READING_PASSES 4u
 #define TRIAL_NS_MAX (2.0 * (double)OR_NS_PER_S) // or so many windows: then it has failed
 #define TRIAL_WINDOWS_MAX 10.0
 #define OLD_WEIGHT 0.5 // of the windows before, in a speed
@@ -338,28 +340,55 @@ void or_worth_counted(or_worth_t *worth, uint32_t texts, uint32_t reading, int64
     bool many = texts > 1 && reading * READING_SHARE > texts;
     worth->live.texts = texts;
     worth->live.at_ns = clock_ns;
-    if (many) {
-        worth->reading.since_ns = worth->reading.on ? worth->reading.since_ns : clock_ns;
-        worth->reading.last_ns = clock_ns;
-    }
+    worth->reading.last_ns = many ? clock_ns : worth->reading.last_ns;
     worth->reading.on = many;
 }
 
 // Did many prompts go through the target in the time of this round?
 static bool is_disturbed(const or_worth_t *worth, const or_worth_round_t *round, int64_t clock_ns)
 {
-    return worth->reading.since_ns != 0 && round->texts > 1 &&
-           worth->reading.last_ns - worth->reading.since_ns < READING_NS_MAX &&
+    return worth->reading.last_ns != 0 && round->texts > 1 &&
            (double)(clock_ns - worth->reading.last_ns) <= round->time_ns;
+}
+
+static bool leaves_out(const or_worth_t *worth)
+{
+    return worth->reading.out_ns < READING_NS_MAX;
+}
+
+// Is this round left out? Then its time is neither that of a try nor that of a window. It is added up until such rounds
+// count, and other rounds take theirs off again: between two prompts there may always be a short rest.
+static bool leave_out(or_worth_t *worth, const or_worth_round_t *round, int64_t clock_ns,
+                      int64_t now_ns)
+{
+    double since_ns = (double)(now_ns - worth->reading.judged_ns);
+    double time_ns = fmax(fmin(since_ns, round->time_ns), 0);
+    double weighed_ns = fmin(time_ns, READING_NS_MAX / READING_PASSES);
+    bool disturbed = is_disturbed(worth, round, clock_ns);
+    bool out = disturbed && leaves_out(worth);
+    worth->reading.judged_ns = now_ns;
+    worth->reading.out_ns += disturbed ? weighed_ns : -weighed_ns;
+    worth->reading.out_ns = fmax(fmin(worth->reading.out_ns, READING_NS_MAX), 0);
+    if (out) {
+        worth->trial.begun_ns += (int64_t)time_ns;
+        worth->trial.stage_ns += (int64_t)time_ns;
+        worth->trial.sum.since_ns += (int64_t)time_ns;
+        worth->rows[row_of(round->texts)].now.since_ns += (int64_t)time_ns;
+    }
+    return out;
 }
 
 void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t clock_ns)
 {
     const int64_t now_ns = work_time(worth, clock_ns);
     uint32_t at = row_of(round->texts);
+    bool untimed = round->prompt && round->texts > 1;
+    if (worth->drafters == 0 ||
+        (untimed ? leaves_out(worth) : leave_out(worth, round, clock_ns, now_ns))) {
+        return;
+    }
     worth->trial.tokens += round->tokens;
-    if (worth->drafters == 0 || round->epoch != worth->epoch || !round->settled ||
-        !(round->time_ns >= 0) || is_disturbed(worth, round, clock_ns)) {
+    if (untimed || round->epoch != worth->epoch || !round->settled || !(round->time_ns >= 0)) {
         return;
     }
     if (round->plain && round->texts == 1) {
@@ -398,6 +427,17 @@ static bool tries(or_worth_t *worth, uint64_t session)
     return room;
 }
 
+// The end of a try's time so far: while many prompts are read, the last judged round, for the time since then may be left
+// out. But a try in which no round ends does not go on for ever.
+static int64_t end_of_try(const or_worth_t *worth, int64_t now_ns)
+{
+    if (!worth->reading.on || !leaves_out(worth)) {
+        return now_ns;
+    }
+    int64_t least_ns = now_ns - (int64_t)READING_NS_MAX;
+    return worth->reading.judged_ns > least_ns ? worth->reading.judged_ns : least_ns;
+}
+
 or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64_t clock_ns)
 {
     const int64_t now_ns = work_time(worth, clock_ns);
@@ -408,8 +448,9 @@ or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64
     }
     double most_ns =
         fmax(TRIAL_NS_MAX, TRIAL_WINDOWS_MAX * worth->rows[worth->trial.row].window_ns);
-    if ((double)(now_ns - worth->trial.stage_ns) > most_ns) { // nothing came, or texts have left
-        fail(worth, texts, now_ns);
+    int64_t end_ns = end_of_try(worth, now_ns);
+    if ((double)(end_ns - worth->trial.stage_ns) > most_ns) { // nothing came, or texts have left
+        fail(worth, texts, end_ns);
         return row->way;
     }
     return at == worth->trial.row && tries(worth, session) ? worth->trial.way : row->way;

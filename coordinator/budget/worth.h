@@ -1,10 +1,10 @@
 // worth - which way all texts together are written fastest: plainly, with a drafter's guesses, or with guesses that are
 // made ahead (docs/algorithms.md section 6).
 //
-//     texts at a time     way now      tried now and then
+//     texts at a time     begin        tried now and then       with a drafter on the target's CPUs;
 //     1                   drafted      plain, ahead             a row for each power of two, kept from
-//     2                   drafted      plain                    text to text
-//     3 .. 5              plain        drafted, by one text first
+//     2                   plainly      drafted                  text to text
+//     3 .. 5              plainly      drafted, by one text first, and not before 1 s
 //
 // A guess adds a row to a pass that others share, and a drafter on the target's CPUs takes its time from every text. No
 // text's own figures show that. So ways are compared by what texts write in the time that they are at work.
@@ -14,7 +14,8 @@
 // next until it is a hundredth of the time between them, and every failure in a row doubles the pause.
 //
 // Texts that begin together have their prompts read beside the rounds of those that were first, in passes that are twice as
-// long or more. Such rounds count for nothing: a speed measured then is one that any try surpasses.
+// long or more. Such rounds count for nothing: a speed measured then is one that any try surpasses. Nor is their time that
+// of a try. But where texts come all the time, nearly every round is such a one; after 2 s of that they count.
 //
 // All times are of a clock that stands still while no text is at work: what somebody reads or types in between costs nothing.
 //
@@ -73,9 +74,11 @@ typedef struct {
         int64_t at_ns;
     } live; // as counted last
     struct {
-        bool on;                   // as counted last
-        int64_t since_ns, last_ns; // counted first and last; since_ns 0: never
-    } reading;                     // of the prompts of many texts
+        bool on;           // as counted last
+        int64_t last_ns;   // counted last; 0: never
+        int64_t judged_ns; // the last round, beside prompts or not
+        double out_ns;     // so much more time of rounds was left out than was not
+    } reading;             // of the prompts of many texts
     struct {
         int64_t all_ns;   // without a text at work, in all
         int64_t since_ns; // 0: some text is
@@ -100,8 +103,9 @@ typedef struct {
     bool plain;              // the request wants no guesses
     bool settled;            // and is that of the text's last round, or it is the first
     bool may_ahead;          // the request lets drafters work ahead
+    bool prompt;             // it has read the text's prompt: beside other texts it is no measure
     uint32_t tokens;
-    double time_ns;  // from its beginning, without the pass if that has read a prompt
+    double time_ns;  // from its beginning, without the pass if that has read the prompt
     double plain_ns; // what a plain round takes, as far as the text's policy knows; 0: it does not
 } or_worth_round_t;
 void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t clock_ns);

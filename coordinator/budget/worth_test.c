@@ -33,6 +33,7 @@ typedef struct {
     uint32_t
         prompt; // tokens that the target reads before a text's first round; 0: they cost nothing
     double open_ms; // that a drafter needs to read a text before it drafts
+    bool rests;     // what a pass has read is not counted at its end
 } numbers_t;
 
 typedef struct {
@@ -174,6 +175,7 @@ static void judge(crowd_t *crowd, uint32_t i, double took_ns)
         .steered = true,
         .settled = crowd->at[i].round == 0 || crowd->at[i].way == crowd->at[i].before,
         .may_ahead = true,
+        .prompt = prefill,
         .tokens = tokens,
         .time_ns = crowd->now_ns - crowd->at[i].began_ns - (prefill ? took_ns : 0),
         .plain_ns = crowd->at[i].round > 2 ? plain_pass_ns(&crowd->numbers, 1) : 0};
@@ -206,7 +208,8 @@ static void step(crowd_t *crowd)
     change_weather(crowd);
     double took_ns = round_ns(crowd, &work, crowd->texts - waiting + read) * crowd->weather;
     crowd->now_ns += took_ns;
-    or_worth_counted(&crowd->worth, crowd->texts, reading, (int64_t)crowd->now_ns);
+    or_worth_counted(&crowd->worth, crowd->texts, crowd->numbers.rests ? waiting : reading,
+                     (int64_t)crowd->now_ns);
     for (uint32_t i = 0; i < crowd->texts; i++) {
         if (crowd->at[i].unread == 0) {
             judge(crowd, i, took_ns);
@@ -333,7 +336,7 @@ static int64_t judge_rounds(or_worth_t *worth, uint32_t texts, uint32_t count, d
     return now;
 }
 
-// Rounds in whose time many prompts were read count for nothing, unless that never ends; one among many texts is no matter.
+// Rounds in whose time many prompts were read count for nothing; one among many texts is no matter.
 static void rounds_beside_prompts_do_not_count(void **state)
 {
     (void)state;
@@ -349,11 +352,110 @@ static void rounds_beside_prompts_do_not_count(void **state)
     or_worth_counted(&worth, 64, 1, now);
     now = judge_rounds(&worth, 64, 32, 50 * MS, now);
     assert_int_equal(worth.rows[6].now.rounds, 32);
-    for (int i = 0; i < 3; i++) { // prompts all the time
-        or_worth_counted(&worth, 4, 1, now += OR_NS_PER_S);
+}
+
+// But they count where prompts are read all the time, also where one has been read before the next one comes.
+static void rounds_beside_endless_prompts_count(void **state)
+{
+    (void)state;
+    for (int rests = 0; rests < 2; rests++) {
+        or_worth_t worth = {0};
+        int64_t now = OR_NS_PER_S;
+        or_worth_place(&worth, 1, true);
+        worth.rows[4] = (or_worth_row_t){.known = true, .way = OR_WAY_PLAIN};
+        worth.rows[4].ways[OR_WAY_DRAFTED].try_ns = INT64_MAX;
+        for (int pass = 0; pass < 60; pass++) {
+            or_worth_counted(&worth, 16, 1, now);
+            or_worth_counted(&worth, 16, rests == 0, now + OR_NS_PER_MS);
+            now = judge_rounds(&worth, 16, 16, 50 * MS, now);
+            bool known = worth.rows[4].ways[OR_WAY_PLAIN].speed > 0;
+            assert_true(pass < 38 ? !known : pass < 46 || known); // from 2 s on
+        }
     }
-    judge_rounds(&worth, 4, 8, 50 * MS, now);
-    assert_int_equal(worth.rows[2].now.rounds, 8);
+}
+
+// One pass that reads prompts may take longer than that.
+static void a_long_pass_is_not_all_the_time(void **state)
+{
+    (void)state;
+    or_worth_t worth = {0};
+    int64_t now = OR_NS_PER_S;
+    or_worth_place(&worth, 1, true);
+    or_worth_counted(&worth, 16, 8, now);
+    now += 3 * OR_NS_PER_S;
+    for (int i = 0; i < 16; i++) {
+        judge_rounds(&worth, 16, 1, 3000 * MS, now - (int64_t)(3000 * MS / 16));
+    }
+    assert_int_equal(worth.rows[4].now.rounds, 0);
+}
+
+// A round that has read a prompt has no time to speak of.
+static void a_round_that_reads_is_no_measure(void **state)
+{
+    (void)state;
+    for (uint32_t texts = 1; texts <= 64; texts *= 64) {
+        or_worth_t worth = {0};
+        or_worth_place(&worth, 1, true);
+        const or_worth_round_t round = {.session = 1,
+                                        .epoch = worth.epoch,
+                                        .texts = texts,
+                                        .settled = true,
+                                        .prompt = true,
+                                        .tokens = 1,
+                                        .time_ns = 1};
+        or_worth_judged(&worth, &round, OR_NS_PER_S);
+        assert_int_equal(worth.rows[texts == 1 ? 0 : 6].now.rounds, texts == 1);
+        assert_true(worth.trial.tokens == (texts == 1));
+        worth.reading.out_ns = 2e9; // rounds beside prompts count: then so do its tokens
+        or_worth_judged(&worth, &round, OR_NS_PER_S);
+        assert_int_equal(worth.rows[6].now.rounds, 0);
+        assert_true(worth.trial.tokens == (texts == 1 ? 2 : 1));
+    }
+}
+
+// Answers of three or four rounds with guesses, which write 2.2 times as fast: others begin in every pass.
+static void short_answers_are_measured(void **state)
+{
+    (void)state;
+    const numbers_t numbers = {.pass_ms = 20,
+                               .row_ms = 0.2,
+                               .draft_ms = 0.1,
+                               .tokens = 3.6,
+                               .ahead = 1.4,
+                               .nodes = 4,
+                               .prompt = 4,
+                               .rests = true,
+                               .shared = true};
+    crowd_t crowd = crowd_of(numbers, 16);
+    crowd.text_tokens = 12;
+    run(&crowd, 20);
+    assert_int_equal(crowd.worth.rows[4].way, OR_WAY_DRAFTED);
+}
+
+// Where guesses cost a tenth of the speed it stays with plain decoding.
+static void short_answers_are_as_fast_as_plain(void **state)
+{
+    (void)state;
+    static const uint32_t lengths[] = {4, 6, 12, 20};
+    for (size_t i = 0; i < 4; i++) {
+        const numbers_t numbers = {.pass_ms = 20,
+                                   .row_ms = 0.2,
+                                   .draft_ms = 0.6,
+                                   .tokens = 1.75,
+                                   .ahead = 1.4,
+                                   .nodes = 4,
+                                   .prompt = 4,
+                                   .rests = true,
+                                   .shared = true};
+        crowd_t crowd = crowd_of(numbers, 16);
+        crowd.text_tokens = lengths[i];
+        crowd_t plain = crowd;
+        plain.plain = true;
+        double rate = run(&crowd, 60), bound = run(&plain, 60);
+        if (rate < PLAIN_KEPT * bound) {
+            fail_msg("answers of %u tokens: %.3f of plain decoding", lengths[i], rate / bound);
+        }
+    }
 }
 
 // 16 texts, of which one has begun to try guesses.
@@ -390,6 +492,78 @@ static void one_that_tries_must_pay_for_itself(void **state)
     }
 }
 
+// Passes of 16 texts that take twice as long beside prompts, for 1.9 s; return the time behind them.
+static int64_t burst(or_worth_t *worth, int64_t now)
+{
+    for (int pass = 0; pass < 19; pass++) {
+        or_worth_counted(worth, 16, 8, now);
+        for (uint64_t session = 1; session <= 16; session++) {
+            or_worth_way(worth, session, 16, now);
+        }
+        now = judge_rounds(worth, 16, 16, 100 * MS, now);
+    }
+    or_worth_counted(worth, 16, 0, now);
+    return now + 100 * OR_NS_PER_MS;
+}
+
+// Prompts that are read while one text tries guesses neither fail the try nor make it dear.
+static void a_burst_of_prompts_fails_no_try(void **state)
+{
+    (void)state;
+    int64_t now;
+    or_worth_t worth = one_tries(false, &now);
+    worth.rows[4].window_ns = 100 * MS; // a try may take 2 s
+    now = judge_rounds(&worth, 16, 8, 50 * MS, now);
+    now = burst(&worth, now);
+    assert_true(now - worth.trial.sum.since_ns < 300 * OR_NS_PER_MS);
+    for (int pass = 0; pass < 4 && worth.trial.most == 1; pass++) {
+        or_worth_way(&worth, 1, 16, now);
+        now = judge_rounds(&worth, 16, 16, 50 * MS, now);
+    }
+    assert_true(worth.trial.on && worth.trial.most == 4);
+    worth = one_tries(true, &now);
+    now = burst(&worth, now);
+    now = judge_rounds(&worth, 16, 17, 60 * MS, now);
+    assert_false(worth.trial.on);
+    int64_t pause_ns = worth.rows[4].ways[OR_WAY_DRAFTED].try_ns - now;
+    assert_true(pause_ns <= 12 * OR_NS_PER_S); // 100 times the rest between both, and 10 ms
+}
+
+// Nor do they make a window long, and a second one is left out, too.
+static void a_burst_of_prompts_is_no_part_of_a_window(void **state)
+{
+    (void)state;
+    or_worth_t worth = {0};
+    or_worth_place(&worth, 1, true);
+    worth.rows[4] = (or_worth_row_t){.known = true, .way = OR_WAY_PLAIN};
+    worth.rows[4].ways[OR_WAY_DRAFTED].try_ns = INT64_MAX;
+    int64_t now = judge_rounds(&worth, 16, 8, 50 * MS, OR_NS_PER_S);
+    for (int i = 0; i < 2; i++) {
+        uint32_t rounds = worth.rows[4].now.rounds;
+        now = burst(&worth, now);
+        assert_int_equal(worth.rows[4].now.rounds, rounds);
+        assert_true(rounds > 0 && now - worth.rows[4].now.since_ns < 400 * OR_NS_PER_MS);
+        now = judge_rounds(&worth, 16, 16 * 41, 50 * MS, now);
+    }
+}
+
+// A try goes on in a pass that reads prompts for 3 s, but not for ever.
+static void a_pass_with_prompts_ends_no_try(void **state)
+{
+    (void)state;
+    int64_t now;
+    or_worth_t worth = one_tries(false, &now);
+    or_worth_counted(&worth, 16, 8, now);
+    or_worth_t endless = worth;
+    endless.reading.out_ns = 2e9;
+    or_worth_way(&endless, 1, 16, now + 3 * OR_NS_PER_S);
+    assert_false(endless.trial.on); // where rounds beside prompts count, so does their time
+    or_worth_way(&worth, 1, 16, now + 3 * OR_NS_PER_S);
+    assert_true(worth.trial.on);
+    or_worth_way(&worth, 1, 16, now + 6 * OR_NS_PER_S);
+    assert_false(worth.trial.on);
+}
+
 static void a_crowd_begins_plainly(void **state)
 {
     (void)state;
@@ -398,6 +572,10 @@ static void a_crowd_begins_plainly(void **state)
     assert_true(crowd.drafted_rounds == 0);
     run(&crowd, 2);
     assert_true(crowd.drafted_rounds > 0); // but guesses are tried
+    or_worth_t worth = {0};
+    or_worth_place(&worth, 1, true);
+    assert_int_equal(or_worth_way(&worth, 1, 1, OR_NS_PER_S), OR_WAY_DRAFTED);
+    assert_int_equal(or_worth_way(&worth, 1, 2, OR_NS_PER_S), OR_WAY_PLAIN);
 }
 
 // Others on the machine come and go, and must not look like a way that pays.
@@ -582,7 +760,15 @@ int main(void)
         cmocka_unit_test(no_number_of_texts_is_slower_than_plain),
         cmocka_unit_test(the_first_seconds_are_as_fast_as_plain),
         cmocka_unit_test(rounds_beside_prompts_do_not_count),
+        cmocka_unit_test(rounds_beside_endless_prompts_count),
+        cmocka_unit_test(a_long_pass_is_not_all_the_time),
+        cmocka_unit_test(a_round_that_reads_is_no_measure),
+        cmocka_unit_test(short_answers_are_measured),
+        cmocka_unit_test(short_answers_are_as_fast_as_plain),
         cmocka_unit_test(one_that_tries_must_pay_for_itself),
+        cmocka_unit_test(a_burst_of_prompts_fails_no_try),
+        cmocka_unit_test(a_burst_of_prompts_is_no_part_of_a_window),
+        cmocka_unit_test(a_pass_with_prompts_ends_no_try),
         cmocka_unit_test(a_crowd_begins_plainly),
         cmocka_unit_test(weather_does_not_mislead_it),
         cmocka_unit_test(a_link_a_bad_and_a_stalled_drafter_cost_little),

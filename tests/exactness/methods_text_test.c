@@ -31,9 +31,9 @@ static const struct {
              {OR_TENSOR_Q5_K, "Q5_K"},  {OR_TENSOR_Q6_K, "Q6_K"}, {OR_TENSOR_IQ4_XS, "IQ4_XS"},
              {OR_TENSOR_MXFP4, "MXFP4"}};
 #define TYPES (sizeof types / sizeof *types)
-#define TYPES_WITH_ALL_PAIRS                                                                       \
-    5u           // each of the others meets a third of them, and every method and rule
-#define SHARE 3u // the gate takes one in so many of the pairs and of the seeds
+#define TYPES_WITH_ALL_PAIRS 5u
+#define OTHERS_SHARE 3u // each of the other types meets one in so many of the pairs
+#define SHARE 3u        // the gate takes one in so many of all that, and of the seeds
 
 static const or_draft_method_t methods[] = {OR_DRAFT_COUPLED, OR_DRAFT_CHAIN,  OR_DRAFT_KSEQ,
                                             OR_DRAFT_MULTI,   OR_DRAFT_MCSD,   OR_DRAFT_RSD_C,
@@ -115,7 +115,8 @@ static void temperature_0_is_plain_decoding_for_every_pair_and_weight_type(void 
         or_generate_request_t request = sim_request(prompt_text, TOKENS);
         uint32_t count = plain_decode(targets[t].model, targets[t].vocab, prompt, prompt_count,
                                       &request.sampling, 0, TOKENS, expected);
-        size_t share = t < TYPES_WITH_ALL_PAIRS ? test_share(SHARE) : 3 * test_share(SHARE);
+        size_t share =
+            t < TYPES_WITH_ALL_PAIRS ? test_share(SHARE) : OTHERS_SHARE * test_share(SHARE);
         for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
             for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
                 request.draft_method = methods[m];
@@ -133,9 +134,11 @@ static void temperature_0_is_plain_decoding_for_every_pair_and_weight_type(void 
 static void coupled_text_is_plain_decodings_for_every_weight_type(void **state)
 {
     (void)state;
+    const uint32_t share = test_share(SHARE), runs = test_runs(8);
     for (size_t t = 0; t < TYPES; t++) {
-        for (uint64_t seed = t % test_share(SHARE); seed < test_runs(8);
-             seed += test_share(SHARE)) {
+        uint64_t first = t % share < runs ? t % share : 0; // each type has one
+        assert_true(first < runs);
+        for (uint64_t seed = first; seed < runs; seed += share) {
             int32_t expected[TOKENS];
             or_generate_request_t request = sim_request(prompt_text, TOKENS);
             request.sampling.temperature = 1;
