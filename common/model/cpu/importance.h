@@ -5,7 +5,7 @@
 //
 // An entry is a tensor of the file, under its name: a fused tensor is one. A tensor of experts has sums for each expert, over
 // the rows that took it. What an expert's `down` reads is counted before it is multiplied with the row's weight, as
-// llama.cpp does; a row whose weight is 0 is not counted there, as nothing is left of it.
+// llama.cpp does. A row whose weight is 0 is not counted there: nothing is left of it.
 //
 // Sums are doubles, added row after row: the same bits whatever the passes and threads. Models on the CPU, one rank.
 #pragma once
