@@ -68,6 +68,13 @@ or_status_t or_gguf_writer_create(const char *path, or_gguf_writer_t **writer_p)
     return OR_OK;
 }
 
+static void remove_part(or_gguf_writer_t *writer)
+{
+    close(writer->fd);
+    unlink(writer->part_path);
+    writer->fd = -1;
+}
+
 void or_gguf_writer_destroy(or_gguf_writer_t **writer_p)
 {
     or_gguf_writer_t *writer = *writer_p;
@@ -75,8 +82,7 @@ void or_gguf_writer_destroy(or_gguf_writer_t **writer_p)
         return;
     }
     if (writer->fd >= 0) {
-        close(writer->fd);
-        unlink(writer->part_path);
+        remove_part(writer);
     }
     for (size_t i = 0; i < writer->field_count; i++) {
         free(writer->fields[i].owned);
@@ -424,15 +430,32 @@ static or_status_t write_front(const or_gguf_writer_t *writer)
     return status;
 }
 
-or_status_t or_gguf_writer_begin(or_gguf_writer_t *writer)
+static or_status_t make_part(or_gguf_writer_t *writer)
 {
     assert(writer->fd < 0);
     writer->fd = open(writer->part_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (writer->fd < 0) {
-        return or_fail(OR_ERR_IO,
-                       "cannot write %s: %s; name a place in a folder that is there and may be "
-                       "written to",
-                       writer->path, strerror(errno));
+    return writer->fd >= 0
+               ? OR_OK
+               : or_fail(OR_ERR_IO,
+                         "cannot write %s: %s; name a place in a folder that is there and may be "
+                         "written to",
+                         writer->path, strerror(errno));
+}
+
+or_status_t or_gguf_writer_try(or_gguf_writer_t *writer)
+{
+    or_status_t status = make_part(writer);
+    if (status == OR_OK) {
+        remove_part(writer);
+    }
+    return status;
+}
+
+or_status_t or_gguf_writer_begin(or_gguf_writer_t *writer)
+{
+    or_status_t status = make_part(writer);
+    if (status != OR_OK) {
+        return status;
     }
     // Not every file system can reserve room; on such a one a full disk is found when
     // writing fails.

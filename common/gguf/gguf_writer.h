@@ -18,6 +18,10 @@ or_status_t or_gguf_writer_create(const char *path, or_gguf_writer_t **writer_p)
 // Destroy the writer and remove the unfinished file, if there is one. *writer_p may be NULL.
 void or_gguf_writer_destroy(or_gguf_writer_t **writer_p);
 
+// Find out, before long work, whether the file can be made: make it and remove it again. The disk may still prove too small.
+// OR_ERR_IO.
+or_status_t or_gguf_writer_try(or_gguf_writer_t *writer);
+
 // Copy all metadata of an open file, in its order, except those about its layout: its parts
 // ("split.") and its alignment. The values are borrowed. OR_ERR_NO_MEMORY.
 or_status_t or_gguf_writer_copy(or_gguf_writer_t *writer, const or_gguf_t *gguf);

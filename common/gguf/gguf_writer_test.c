@@ -247,11 +247,27 @@ static void a_disk_that_is_too_small_is_an_error_before_the_work(void **state)
     assert_int_equal(count_files(), 0);
 }
 
+static void a_try_leaves_nothing(void **state)
+{
+    (void)state;
+    or_gguf_writer_t *writer;
+    unlink(path);
+    assert_int_equal(or_gguf_writer_create(path, &writer), OR_OK);
+    assert_int_equal(or_gguf_writer_try(writer), OR_OK);
+    assert_int_equal(count_files(), 0);
+    assert_int_equal(or_gguf_writer_begin(writer), OR_OK);
+    assert_int_equal(or_gguf_writer_finish(writer), OR_OK);
+    assert_int_equal(count_files(), 1);
+    or_gguf_writer_destroy(&writer);
+}
+
 static void no_folder_is_an_error(void **state)
 {
     (void)state;
     or_gguf_writer_t *writer;
     assert_int_equal(or_gguf_writer_create("/nowhere/at/all.gguf", &writer), OR_OK);
+    assert_int_equal(or_gguf_writer_try(writer), OR_ERR_IO);
+    assert_non_null(strstr(or_error_text(), "/nowhere/at/all.gguf"));
     assert_int_equal(or_gguf_writer_begin(writer), OR_ERR_IO);
     assert_non_null(strstr(or_error_text(), "/nowhere/at/all.gguf"));
     or_gguf_writer_destroy(&writer);
@@ -278,6 +294,7 @@ int main(void)
         cmocka_unit_test(a_copy_of_a_model_has_its_tensors),
         cmocka_unit_test(what_is_given_up_leaves_the_old_file),
         cmocka_unit_test(a_disk_that_is_too_small_is_an_error_before_the_work),
+        cmocka_unit_test(a_try_leaves_nothing),
         cmocka_unit_test(no_folder_is_an_error),
         cmocka_unit_test(a_tensor_beyond_all_disks_is_refused),
     };

@@ -71,6 +71,7 @@ typedef struct {
     or_vocab_t *vocab;
     or_model_t *model;
     or_importance_t *importance;
+    or_gguf_writer_t *writer;
     or_progress_t progress;
     text_t *texts;
     size_t text_count;
@@ -222,6 +223,15 @@ static or_status_t collect(job_t *job)
 
 // ---- the file ----
 
+// Passes may take hours: whether their result can be written is found out before them.
+static or_status_t prepare_file(job_t *job)
+{
+    const config_t *config = job->config;
+    or_status_t status = or_weight_writer_check_path(job->gguf, config->out, config->force);
+    status = status != OR_OK ? status : or_gguf_writer_create(config->out, &job->writer);
+    return status != OR_OK ? status : or_gguf_writer_try(job->writer);
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp((*(const or_importance_entry_t *const *)a)->name,
@@ -238,32 +248,61 @@ static or_status_t add_tensor(or_gguf_writer_t *writer, const or_importance_entr
                                      OR_TENSOR_F32);
 }
 
-static or_status_t put_float(or_gguf_writer_t *writer, double value)
+// The floats that are written at once: a matrix's sums, or all counts.
+static uint32_t floats_of(const or_importance_entry_t *entry)
 {
-    float number = (float)value;
-    return or_gguf_writer_put(writer, &number, sizeof number);
+    return entry->inputs > entry->matrices ? entry->inputs : entry->matrices;
 }
 
-static or_status_t put_entry(job_t *job, or_gguf_writer_t *writer,
-                             const or_importance_entry_t *entry)
+static or_status_t put_sums(const job_t *job, const or_importance_entry_t *entry, uint32_t matrix,
+                            float *floats)
+{
+    const double *sums = entry->sums + (size_t)matrix * entry->inputs;
+    for (uint32_t i = 0; i < entry->inputs; i++) {
+        floats[i] = (float)sums[i];
+        if (!isfinite(floats[i])) {
+            return or_fail(OR_ERR_FORMAT,
+                           "what %s is multiplied with is no number; the model is damaged",
+                           entry->name);
+        }
+    }
+    return or_gguf_writer_put(job->writer, floats, entry->inputs * sizeof *floats);
+}
+
+static or_status_t put_entry(job_t *job, const or_importance_entry_t *entry, float *floats)
 {
     or_status_t status = OR_OK;
-    for (size_t i = 0; status == OR_OK && i < (size_t)entry->inputs * entry->matrices; i++) {
-        status = isfinite((float)entry->sums[i])
-                     ? put_float(writer, entry->sums[i])
-                     : or_fail(OR_ERR_FORMAT,
-                               "what %s is multiplied with is no number; the model is damaged",
-                               entry->name);
-    }
     for (uint32_t m = 0; status == OR_OK && m < entry->matrices; m++) {
-        job->without_rows += entry->counts[m] == 0;
-        status = put_float(writer, (double)entry->counts[m]);
+        status = put_sums(job, entry, m, floats);
     }
+    for (uint32_t m = 0; m < entry->matrices; m++) {
+        job->without_rows += entry->counts[m] == 0;
+        floats[m] = (float)entry->counts[m];
+    }
+    return status != OR_OK
+               ? status
+               : or_gguf_writer_put(job->writer, floats, entry->matrices * sizeof *floats);
+}
+
+static or_status_t put_entries(job_t *job, const or_importance_entry_t **entries, uint32_t count)
+{
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        most = floats_of(entries[i]) > most ? floats_of(entries[i]) : most;
+    }
+    float *floats = calloc(most, sizeof *floats);
+    or_status_t status =
+        floats != NULL ? OR_OK : or_fail(OR_ERR_NO_MEMORY, "no memory for %" PRIu32 " sums", most);
+    for (uint32_t i = 0; status == OR_OK && i < count; i++) {
+        status = put_entry(job, entries[i], floats);
+    }
+    free(floats);
     return status;
 }
 
-static or_status_t describe(const job_t *job, or_gguf_writer_t *writer)
+static or_status_t describe(const job_t *job)
 {
+    or_gguf_writer_t *writer = job->writer;
     or_gguf_string_t *names = calloc(job->text_count, sizeof *names);
     if (names == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the names of texts");
@@ -284,11 +323,11 @@ static or_status_t describe(const job_t *job, or_gguf_writer_t *writer)
     return status;
 }
 
-static or_status_t write_entries(job_t *job, const or_importance_entry_t **entries,
-                                 or_gguf_writer_t *writer)
+static or_status_t write_entries(job_t *job, const or_importance_entry_t **entries)
 {
     const uint32_t count = or_importance_count(job->importance);
-    or_status_t status = describe(job, writer);
+    or_gguf_writer_t *writer = job->writer;
+    or_status_t status = describe(job);
     for (uint32_t i = 0; i < count; i++) {
         entries[i] = or_importance_entry(job->importance, i);
     }
@@ -298,23 +337,18 @@ static or_status_t write_entries(job_t *job, const or_importance_entry_t **entri
         status = status != OR_OK ? status : add_tensor(writer, entries[i], "counts", 1);
     }
     status = status != OR_OK ? status : or_gguf_writer_begin(writer);
-    for (uint32_t i = 0; status == OR_OK && i < count; i++) {
-        status = put_entry(job, writer, entries[i]);
-    }
+    status = status != OR_OK ? status : put_entries(job, entries, count);
     return status != OR_OK ? status : or_gguf_writer_finish(writer);
 }
 
 static or_status_t write_file(job_t *job)
 {
-    or_gguf_writer_t *writer = NULL;
     const or_importance_entry_t **entries =
         calloc(or_importance_count(job->importance), sizeof(const or_importance_entry_t *));
     if (entries == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the list of matrices");
     }
-    or_status_t status = or_gguf_writer_create(job->config->out, &writer);
-    status = status != OR_OK ? status : write_entries(job, entries, writer);
-    or_gguf_writer_destroy(&writer);
+    or_status_t status = write_entries(job, entries);
     free(entries);
     return status;
 }
@@ -342,9 +376,7 @@ static or_status_t measure(job_t *job, const or_option_list_t *words)
     int64_t start_ns = or_clock_now(or_clock_monotonic());
     or_interrupt_watch();
     or_status_t status = or_gguf_open(job->config->model, &job->gguf);
-    status = status != OR_OK
-                 ? status
-                 : or_weight_writer_check_path(job->gguf, job->config->out, job->config->force);
+    status = status != OR_OK ? status : prepare_file(job);
     status = status != OR_OK ? status : or_vocab_load(job->gguf, &job->vocab);
     status = status != OR_OK ? status : choose_chunk(job);
     status = status != OR_OK ? status : read_texts(job, words);
@@ -354,6 +386,7 @@ static or_status_t measure(job_t *job, const or_option_list_t *words)
         int64_t took_ns = or_clock_now(or_clock_monotonic()) - start_ns;
         report(job, (double)took_ns / (double)OR_NS_PER_S);
     }
+    or_gguf_writer_destroy(&job->writer);
     or_importance_destroy(&job->importance);
     or_model_destroy(&job->model);
     for (size_t i = 0; job->texts != NULL && i < job->text_count; i++) {

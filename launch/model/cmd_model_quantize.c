@@ -181,8 +181,7 @@ static or_status_t plan(job_t *job)
                                                  tensor->dims, job->results[i].to);
     }
     status = status != OR_OK ? status : check_importance(job);
-    return status != OR_OK || job->imatrix == NULL ? status
-                                                   : or_imatrix_describe(job->imatrix, job->writer);
+    return status != OR_OK ? status : or_imatrix_describe(job->imatrix, job->writer);
 }
 
 // ---- the work ----

@@ -140,6 +140,24 @@ static or_status_t read_tensor(or_imatrix_t *imatrix, const or_gguf_t *gguf,
     return status != OR_OK ? status : divide(imatrix, entry, tensor, counts);
 }
 
+// Tensors may lie one over another, and then a small file names more sums than any memory holds.
+static or_status_t check_sizes(const or_imatrix_t *imatrix, const or_gguf_t *gguf)
+{
+    uint64_t left = or_gguf_file_bytes(gguf);
+    for (uint64_t i = 0; i < or_gguf_tensor_count(gguf); i++) {
+        const or_gguf_tensor_t *tensor = or_gguf_tensor(gguf, i);
+        if (!ends_with(tensor->name, SUMS)) {
+            continue;
+        }
+        if (tensor->bytes > left) {
+            return or_fail(OR_ERR_FORMAT, "%s has more sums than bytes: its tensors overlap",
+                           imatrix->path);
+        }
+        left -= tensor->bytes;
+    }
+    return OR_OK;
+}
+
 // Join the data sets' names, as "a.txt, b.txt".
 static or_status_t read_datasets(or_imatrix_t *imatrix, const or_gguf_t *gguf)
 {
@@ -181,6 +199,7 @@ static or_status_t read_gguf(or_imatrix_t *imatrix)
     if (status == OR_OK && or_gguf_has(gguf, "imatrix.chunk_count")) {
         status = or_gguf_get_u32(gguf, "imatrix.chunk_count", &imatrix->chunks);
     }
+    status = status != OR_OK ? status : check_sizes(imatrix, gguf);
     status = status != OR_OK ? status : read_datasets(imatrix, gguf);
     imatrix->entries = calloc(or_gguf_tensor_count(gguf) + 1, sizeof *imatrix->entries);
     if (status == OR_OK && imatrix->entries == NULL) {
@@ -350,14 +369,23 @@ or_status_t or_imatrix_find(const or_imatrix_t *imatrix, const or_gguf_tensor_t 
 
 or_status_t or_imatrix_describe(const or_imatrix_t *imatrix, or_gguf_writer_t *writer)
 {
-    or_status_t status = or_gguf_writer_set_string(writer, "quantize.imatrix.file", imatrix->path);
-    if (status == OR_OK && imatrix->dataset != NULL) {
-        status = or_gguf_writer_set_string(writer, "quantize.imatrix.dataset", imatrix->dataset);
+    enum { FILE_NAME, DATASET, ENTRIES, CHUNKS, KEYS };
+    static const char *const keys[KEYS] = {"quantize.imatrix.file", "quantize.imatrix.dataset",
+                                           "quantize.imatrix.entries_count",
+                                           "quantize.imatrix.chunks_count"};
+    for (size_t i = 0; i < KEYS; i++) {
+        or_gguf_writer_drop(writer, keys[i]);
     }
-    status = status != OR_OK
-                 ? status
-                 : or_gguf_writer_set_u32(writer, "quantize.imatrix.entries_count", imatrix->count);
+    if (imatrix == NULL) {
+        return OR_OK;
+    }
+    or_status_t status = or_gguf_writer_set_string(writer, keys[FILE_NAME], imatrix->path);
+    if (status == OR_OK && imatrix->dataset != NULL) {
+        status = or_gguf_writer_set_string(writer, keys[DATASET], imatrix->dataset);
+    }
+    status =
+        status != OR_OK ? status : or_gguf_writer_set_u32(writer, keys[ENTRIES], imatrix->count);
     return status != OR_OK || imatrix->chunks == 0
                ? status
-               : or_gguf_writer_set_u32(writer, "quantize.imatrix.chunks_count", imatrix->chunks);
+               : or_gguf_writer_set_u32(writer, keys[CHUNKS], imatrix->chunks);
 }

@@ -18,7 +18,7 @@
 typedef struct or_imatrix or_imatrix_t;
 
 // Read a file of either form. OR_ERR_IO; OR_ERR_FORMAT names what is wrong and where: truncated, sums without counts, counts
-// of nothing, a name twice, or numbers that no sum of squares can be. OR_ERR_NO_MEMORY.
+// of nothing, tensors that overlap, a name twice, or numbers that no sum of squares can be. OR_ERR_NO_MEMORY.
 or_status_t or_imatrix_open(const char *path, or_imatrix_t **imatrix_p);
 // Read one of the legacy form from memory. `name` takes the path's place in sentences.
 or_status_t or_imatrix_open_bytes(const char *name, const void *bytes, size_t count,
@@ -37,5 +37,6 @@ or_status_t or_imatrix_find(const or_imatrix_t *imatrix, const or_gguf_tensor_t 
                             const float **importance);
 
 // Have a new file's metadata say what its weights were weighted by, in llama.cpp's keys (quantize.imatrix.file, .dataset,
-// .entries_count, .chunks_count). What is not known is left out. OR_ERR_NO_MEMORY.
+// .entries_count, .chunks_count). What they said of an earlier file is dropped, and what is not known is left out; with NULL
+// that is all of them. OR_ERR_NO_MEMORY.
 or_status_t or_imatrix_describe(const or_imatrix_t *imatrix, or_gguf_writer_t *writer);

@@ -159,6 +159,32 @@ static void a_table_that_does_not_fit_is_refused(void **state)
     }
 }
 
+// A hundred names of the same 4 KiB would take a hundred times the file's size, and much more in a larger one.
+static void sums_that_share_bytes_are_refused(void **state)
+{
+    (void)state;
+    static const float zeros[1024], row[8] = {1};
+    test_gguf_t file;
+    or_imatrix_t *imatrix = NULL;
+    test_gguf_init(&file, 3, 200, 1);
+    test_gguf_put_string_entry(&file, "general.type", "imatrix");
+    for (uint32_t i = 0; i < 100; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "x%u.in_sum2", i);
+        test_gguf_put_tensor(&file, name, 1024, 1, 0, 0);
+        snprintf(name, sizeof name, "x%u.counts", i);
+        test_gguf_put_tensor(&file, name, 1, 1, 0, sizeof zeros);
+    }
+    test_gguf_pad(&file, 32);
+    test_gguf_put(&file, zeros, sizeof zeros);
+    test_gguf_put(&file, row, sizeof row);
+    test_gguf_save(&file, path);
+    test_gguf_fini(&file);
+    assert_int_equal(or_imatrix_open(path, &imatrix), OR_ERR_FORMAT);
+    assert_null(imatrix);
+    assert_non_null(strstr(or_error_text(), "its tensors overlap"));
+}
+
 // ---- the legacy form ----
 
 typedef struct {
@@ -310,6 +336,7 @@ int main(void)
         cmocka_unit_test(a_tensor_is_found_by_name_and_size),
         cmocka_unit_test(faults_of_a_gguf_file_are_named),
         cmocka_unit_test(a_table_that_does_not_fit_is_refused),
+        cmocka_unit_test(sums_that_share_bytes_are_refused),
         cmocka_unit_test(the_legacy_form_is_read),
         cmocka_unit_test(cut_files_are_refused),
         cmocka_unit_test(faults_of_a_legacy_file_are_named),

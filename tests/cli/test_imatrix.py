@@ -131,6 +131,16 @@ class Measure(Files):
         self.assertIn("--force", self.measure(TEXT, code=1)[1])
         self.assertEqual(self.file.read_text(), "mine")
 
+    def test_a_place_that_cannot_be_written_is_found_at_once(self):
+        """Before texts are read: /absent is not yet missed."""
+        (self.folder / "file").touch()
+        for place in (self.folder / "absent/imatrix.gguf", self.folder / "file/imatrix.gguf", Path("/proc/imatrix.gguf")):
+            _, error = outrider("model", "imatrix", "-m", TARGET, "/absent", "-o", place, code=1)
+            self.assertIn(f"cannot write {place}: ", error)
+            self.assertIn("name a place in a folder that is there and may be written to", error)
+        self.assertIn("/absent", outrider("model", "imatrix", "-m", TARGET, "/absent", "-o", self.file, code=1)[1])
+        self.assertEqual(self.names(), ["file"])
+
     def test_an_interruption_leaves_the_old_file(self):
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
@@ -177,6 +187,17 @@ class Weigh(Files):
                          {"quantize.imatrix.file": str(self.file), "quantize.imatrix.dataset": str(TEXT), "quantize.imatrix.entries_count": "43",
                           "quantize.imatrix.chunks_count": str(chunks)})
         self.assertIn("quantize.imatrix.entries_count", outrider("model", "inspect", self.out)[0].decode())
+
+    def test_what_an_earlier_file_said_is_not_said_again(self):
+        """The older form may end behind its entries: then neither chunks nor data set are known."""
+        old, again = self.folder / "imatrix.dat", self.folder / "again.gguf"
+        whole, dataset = legacy(Gguf(self.file), 4), Gguf(self.file).metadata["imatrix.datasets"][0].encode()
+        old.write_bytes(whole[:-8 - len(dataset)])
+        self.quantize("Q8_0", "--imatrix", self.file)
+        for words, said in (((), {}), (("--imatrix", old), {"quantize.imatrix.file": str(old), "quantize.imatrix.entries_count": 43})):
+            outrider("model", "quantize", self.out, again, "Q4_0", "--allow-requantize", "--force", *words)
+            metadata = Gguf(again).metadata
+            self.assertEqual({key: value for key, value in metadata.items() if key.startswith("quantize.")}, said)
 
     def test_both_forms_are_the_same(self):
         old = self.folder / "imatrix.dat"

@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from cli import BIN, PATIENCE, ROOT  # noqa: E402
 
 CLOSE, CLOSE_WITH_GELU = 1e-4, 2e-3  # measured with xllamacpp 2026.10.11549: 7e-6 and 7.2e-4
+# 1.6e-4 of experts that two or three rows take: rows are at most 7e-6 apart, which their products and activation make 20 times as much.
+CLOSE_GPT_OSS = 1e-3
 REFUSED = ("gemma4",)  # by Outrider
 
 
@@ -78,7 +80,8 @@ class Importance(unittest.TestCase):
     def compare(self, name, path):
         collector = Collector(self.peer)
         self.peer.logits(path, tokens_of(name), VOCAB, CONTEXT, collector.observer)
-        limit = CLOSE_WITH_GELU if name.split("/")[0] in WITH_GELU else CLOSE
+        family = name.split("/")[0]
+        limit = CLOSE_WITH_GELU if family in WITH_GELU else CLOSE_GPT_OSS if family == "gpt-oss" else CLOSE
         compared, apart = 0, 0.0
         for tensor, counts, sums in our_entries(name):
             self.assertIn(tensor, collector.entries)

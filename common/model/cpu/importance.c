@@ -158,10 +158,24 @@ typedef struct {
     uint32_t inputs;
 } addition_t;
 
-// A row that was multiplied with 0 has nothing to say.
+static float weight_of(const or_importance_rows_t *rows, uint32_t i)
+{
+    return rows->weights != NULL ? rows->weights[i] : 1;
+}
+
+// A row that was multiplied with 0 has nothing to say: it is neither added nor counted.
+static uint64_t rows_that_count(const or_importance_rows_t *rows)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < rows->count; i++) {
+        count += weight_of(rows, i) != 0;
+    }
+    return count;
+}
+
 static void add_row(double *sums, const float *x, float weight, uint32_t count)
 {
-    double inverse = weight != 0 ? 1 / (double)weight : 0;
+    double inverse = 1 / (double)weight;
     for (uint32_t i = 0; i < count; i++) {
         double value = (double)x[i] * inverse;
         sums[i] += value * value;
@@ -177,8 +191,10 @@ static void add_columns(void *context, uint32_t worker, uint32_t begin, uint32_t
     uint32_t to = or_min_u32(end * COLUMNS, addition->inputs);
     for (uint32_t i = 0; i < rows->count; i++) {
         size_t row = rows->first + (rows->places != NULL ? rows->places[i] : i);
-        add_row(addition->sums + from, rows->x->values + row * rows->x->stride + from,
-                rows->weights != NULL ? rows->weights[i] : 1, to - from);
+        if (weight_of(rows, i) != 0) {
+            add_row(addition->sums + from, rows->x->values + row * rows->x->stride + from,
+                    weight_of(rows, i), to - from);
+        }
     }
 }
 
@@ -192,7 +208,7 @@ void or_importance_add(or_importance_t *importance, const or_matrix_t *matrix, u
     addition_t addition = {rows, entry->sums + (size_t)expert * entry->inputs, entry->inputs};
     or_workers_run(importance->model->workers, (entry->inputs + COLUMNS - 1) / COLUMNS,
                    or_workers_grain((uint64_t)COLUMNS * rows->count), add_columns, &addition);
-    entry->counts[expert] += rows->count;
+    entry->counts[expert] += rows_that_count(rows);
 }
 
 // ---- experts ----

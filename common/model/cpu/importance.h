@@ -5,7 +5,7 @@
 //
 // An entry is a tensor of the file, under its name: a fused tensor is one. A tensor of experts has sums for each expert, over
 // the rows that took it. What an expert's `down` reads is counted before it is multiplied with the row's weight, as
-// llama.cpp does.
+// llama.cpp does. A row whose weight is 0 is not counted there: nothing is left of it.
 //
 // Sums are doubles, added row after row: the same bits whatever the passes and threads. Models on the CPU, one rank.
 #pragma once
@@ -44,7 +44,7 @@ typedef struct {
     const or_activations_t *x;
     uint32_t first, count;
     const uint32_t *places; // [count], which are counted from `first`; NULL: 0 .. count - 1
-    const float *weights;   // [count] what each was multiplied with before; NULL: nothing
+    const float *weights;   // [count] what each was multiplied with; 0: pass it over; NULL: nothing
 } or_importance_rows_t;
 
 // Add the squares of these rows to the sums of a matrix of the model; of experts, of that one. A matrix without an entry, as
