@@ -351,7 +351,8 @@ static bool is_disturbed(const or_worth_t *worth, const or_worth_round_t *round,
            (double)(clock_ns - worth->reading.last_ns) <= round->time_ns;
 }
 
-static bool leaves_out(const or_worth_t *worth)
+// Are rounds beside prompts left out still?
+static bool is_leaving_out(const or_worth_t *worth)
 {
     return worth->reading.out_ns < READING_NS_MAX;
 }
@@ -365,7 +366,7 @@ static bool leave_out(or_worth_t *worth, const or_worth_round_t *round, int64_t 
     double time_ns = fmax(fmin(since_ns, round->time_ns), 0);
     double weighed_ns = fmin(time_ns, READING_NS_MAX / READING_PASSES);
     bool disturbed = is_disturbed(worth, round, clock_ns);
-    bool out = disturbed && leaves_out(worth);
+    bool out = disturbed && is_leaving_out(worth);
     worth->reading.judged_ns = now_ns;
     worth->reading.out_ns += disturbed ? weighed_ns : -weighed_ns;
     worth->reading.out_ns = fmax(fmin(worth->reading.out_ns, READING_NS_MAX), 0);
@@ -383,8 +384,11 @@ void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t c
     const int64_t now_ns = work_time(worth, clock_ns);
     uint32_t at = row_of(round->texts);
     bool untimed = round->prompt && round->texts > 1;
-    if (worth->drafters == 0 ||
-        (untimed ? leaves_out(worth) : leave_out(worth, round, clock_ns, now_ns))) {
+    if (worth->drafters == 0) {
+        return;
+    }
+    bool out = untimed ? is_leaving_out(worth) : leave_out(worth, round, clock_ns, now_ns);
+    if (out) {
         return;
     }
     worth->trial.tokens += round->tokens;
@@ -431,7 +435,7 @@ static bool tries(or_worth_t *worth, uint64_t session)
 // out. But a try in which no round ends does not go on for ever.
 static int64_t end_of_try(const or_worth_t *worth, int64_t now_ns)
 {
-    if (!worth->reading.on || !leaves_out(worth)) {
+    if (!worth->reading.on || !is_leaving_out(worth)) {
         return now_ns;
     }
     int64_t least_ns = now_ns - (int64_t)READING_NS_MAX;

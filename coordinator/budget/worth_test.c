@@ -413,21 +413,28 @@ static void a_round_that_reads_is_no_measure(void **state)
     }
 }
 
-// Answers of three or four rounds with guesses, which write 2.2 times as fast: others begin in every pass.
-static void short_answers_are_measured(void **state)
+// 16 texts at a time with a drafter on the target's CPUs, each followed by another after so many tokens.
+static crowd_t short_answers(uint32_t text_tokens, double tokens, double draft_ms)
 {
-    (void)state;
     const numbers_t numbers = {.pass_ms = 20,
                                .row_ms = 0.2,
-                               .draft_ms = 0.1,
-                               .tokens = 3.6,
+                               .draft_ms = draft_ms,
+                               .tokens = tokens,
                                .ahead = 1.4,
                                .nodes = 4,
                                .prompt = 4,
                                .rests = true,
                                .shared = true};
     crowd_t crowd = crowd_of(numbers, 16);
-    crowd.text_tokens = 12;
+    crowd.text_tokens = text_tokens;
+    return crowd;
+}
+
+// Answers of three or four rounds with guesses, which write 2.2 times as fast: others begin in every pass.
+static void short_answers_are_measured(void **state)
+{
+    (void)state;
+    crowd_t crowd = short_answers(12, 3.6, 0.1);
     run(&crowd, 20);
     assert_int_equal(crowd.worth.rows[4].way, OR_WAY_DRAFTED);
 }
@@ -438,17 +445,7 @@ static void short_answers_are_as_fast_as_plain(void **state)
     (void)state;
     static const uint32_t lengths[] = {4, 6, 12, 20};
     for (size_t i = 0; i < 4; i++) {
-        const numbers_t numbers = {.pass_ms = 20,
-                                   .row_ms = 0.2,
-                                   .draft_ms = 0.6,
-                                   .tokens = 1.75,
-                                   .ahead = 1.4,
-                                   .nodes = 4,
-                                   .prompt = 4,
-                                   .rests = true,
-                                   .shared = true};
-        crowd_t crowd = crowd_of(numbers, 16);
-        crowd.text_tokens = lengths[i];
+        crowd_t crowd = short_answers(lengths[i], 1.75, 0.6);
         crowd_t plain = crowd;
         plain.plain = true;
         double rate = run(&crowd, 60), bound = run(&plain, 60);
