@@ -1,5 +1,5 @@
 // Goal: a GPU runs a family with the CPU's bits or refuses it as unsupported, so that nothing is computed by another family's graph.
-// Method: the families' small random models on the emulated device, one chunk of a text beside the CPU.
+// Method: the families' small random models on the device (emulated, or a GPU), one chunk of a text beside the CPU.
 #include <stdlib.h>
 
 #include "common/model/gpu/gpu.h"
@@ -65,6 +65,7 @@ static void same_bits_or_refused(void **state)
 
 int main(void)
 {
+    fixture_need_gpu();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_or_refused),
     };

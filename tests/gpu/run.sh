@@ -4,15 +4,16 @@
 # in OUTRIDER_GPU_TABLE (build/gpu/gpu.md), for tests/gpu/RESULTS.md.
 #
 # Needs no network: CMake, Ninja, nvcc, gcc, g++, pkg-config and the libraries of launch/packages.sh. Where the machine lacks them, make a bundle
-# on a connected one (launch/offline-bundle.sh FOLDER), bring the folder and say OUTRIDER_BUNDLE=FOLDER. Ends within OUTRIDER_GPU_SECONDS (540,
-# the build included): what there was no time for is in the table. 0: nothing failed; 77: there is no GPU; 1: something failed, or no test,
-# or nothing under compute-sanitizer, had time enough to tell.
+# on a connected one (launch/offline-bundle.sh FOLDER), bring the folder and say OUTRIDER_BUNDLE=FOLDER. Where minutes on the GPU are dear, build
+# on another machine, bring build/cuda's bin and tests, and say OUTRIDER_GPU_BUILD=FOLDER, which has the two: nothing is compiled then. Ends within
+# OUTRIDER_GPU_SECONDS (540, the build included): what there was no time for is in the table. 0: nothing failed; 77: there is no GPU; 1: something
+# failed, or no test, or nothing under compute-sanitizer, had time enough to tell.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 PATH=$PATH:/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer
 export LC_ALL=C OUTRIDER_MODELS=${OUTRIDER_MODELS:-$PWD/launch/models}
 seconds_all=${OUTRIDER_GPU_SECONDS:-540}
-build=build/gpu
+build=$(realpath -m "${OUTRIDER_GPU_BUILD:-build/gpu}")
 tests=$build/tests
 table=${OUTRIDER_GPU_TABLE:-$build/gpu.md}
 
@@ -25,35 +26,46 @@ if [ -n "${OUTRIDER_BUNDLE:-}" ]; then
   . build/bundle/env
 fi
 
-missing=()
-for program in cmake ninja nvcc gcc g++ pkg-config protoc-c; do
-  command -v "$program" >/dev/null || missing+=("$program")
-done
-if [ ${#missing[@]} -gt 0 ]; then
-  advise "missing: ${missing[*]};"
-  exit 1
-fi
+# ---- the build ----
 
-# For the GPU that is here alone, if one is and nvcc knows it: in a third of the time, and in a folder of its own, since others want kernels for
-# more. A compiler that nobody has tried here may warn of more; that is for another day.
-architectures=-UCMAKE_CUDA_ARCHITECTURES # so those of cmake/cuda.cmake
-capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1) || capability=
-if [[ $capability =~ ^[0-9]+\.[0-9]$ ]] && [ "${capability/./}" -ge 80 ] && nvcc --list-gpu-code | grep -x "sm_${capability/./}" >/dev/null; then
-  architectures=-DCMAKE_CUDA_ARCHITECTURES=${capability/./}-real
-fi
-say "building"
-log=$build.log
-mkdir -p "$build"
-if ! cmake --preset cuda -B "$build" -DOUTRIDER_WERROR=OFF "$architectures" >"$log" 2>&1; then
-  tail -n 60 "$log" >&2
-  advise "for a library that is missing,"
+compile() {
+  local missing=() program architectures capability log=$build.log
+  for program in cmake ninja nvcc gcc g++ pkg-config protoc-c; do
+    command -v "$program" >/dev/null || missing+=("$program")
+  done
+  if [ ${#missing[@]} -gt 0 ]; then
+    advise "missing: ${missing[*]};"
+    exit 1
+  fi
+
+  # For the GPU that is here alone, if one is and nvcc knows it: in a third of the time, and in a folder of its own, since others want kernels
+  # for more. A compiler that nobody has tried here may warn of more; that is for another day.
+  architectures=-UCMAKE_CUDA_ARCHITECTURES # so those of cmake/cuda.cmake
+  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1) || capability=
+  if [[ $capability =~ ^[0-9]+\.[0-9]$ ]] && [ "${capability/./}" -ge 80 ] && nvcc --list-gpu-code | grep -x "sm_${capability/./}" >/dev/null; then
+    architectures=-DCMAKE_CUDA_ARCHITECTURES=${capability/./}-real
+  fi
+  say "building"
+  mkdir -p "$build"
+  if ! cmake --preset cuda -B "$build" -DOUTRIDER_WERROR=OFF "$architectures" >"$log" 2>&1; then
+    tail -n 60 "$log" >&2
+    advise "for a library that is missing,"
+    exit 1
+  fi
+  if ! cmake --build "$build" --target cuda >>"$log" 2>&1; then
+    tail -n 60 "$log" >&2
+    exit 1
+  fi
+}
+
+made="brought from elsewhere"
+if [ -z "${OUTRIDER_GPU_BUILD:-}" ]; then
+  compile
+  made="built in $SECONDS s"
+elif [ ! -x "$build/bin/outrider" ] || [ ! -x "$tests/device_gpu_test" ]; then
+  say "OUTRIDER_GPU_BUILD: $build has no bin/outrider or no tests/device_gpu_test: bring build/cuda's bin and tests, built by \`cmake --build --preset cuda\`"
   exit 1
 fi
-if ! cmake --build "$build" --target cuda >>"$log" 2>&1; then
-  tail -n 60 "$log" >&2
-  exit 1
-fi
-built_seconds=$SECONDS
 
 # ---- the table ----
 
@@ -96,7 +108,7 @@ mkdir -p "$(dirname "$table")"
 : >"$table"
 tell "## $(date -u +%Y-%m-%d), ${device:-no NVIDIA driver}"
 tell ""
-tell "nvcc $(nvcc --version | sed -n 's/.*release \([0-9.]*\).*/\1/p'), commit $commit; built in $built_seconds s"
+tell "nvcc $(nvcc --version | sed -n 's/.*release \([0-9.]*\).*/\1/p'), commit $commit; $made"
 tell ""
 tell "| test | seconds | result |"
 tell "|---|---|---|"
@@ -163,7 +175,7 @@ end_part compute-sanitizer
 if [ "$named" -eq 0 ]; then
   limit=120 reserve=$(((seconds_all - SECONDS) * 3 / 4)) late=FAILED
   if command -v python3 >/dev/null && command -v mpirun >/dev/null; then
-    row programs env -C tests/cli "OUTRIDER_BIN=$PWD/$build/bin" python3 -m unittest test_device || true
+    row programs env -C tests/cli "OUTRIDER_BIN=$build/bin" python3 -m unittest test_device || true
   else
     tell "| programs | | not run: no python3, or no mpirun |"
   fi
