@@ -1,7 +1,7 @@
 // arch - what tells one transformer family from another, as data.
 //
 // A family is a file of tables (families/). It lists the metadata beyond what all have, the tensors with their shapes,
-// and the operations of a layer in order, which cpu/forward.c and gpu/gpu_forward.c walk. Metadata keys are
+// and the operations of a layer in order, which cpu/forward.c and gpu/gpu_ops.c walk. Metadata keys are
 // "<name>.<suffix>" in every GGUF file, and names and meanings are llama.cpp's.
 //
 // All operations work on the rows of a pass. What each reads and writes:

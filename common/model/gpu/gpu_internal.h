@@ -3,7 +3,7 @@
 //     load     gpu_open.c (the device)  gpu.c (its errors, and what moves there)  gpu_buffers.c (memory of passes and trees)
 //              gpu_layers.c (layers that are away)
 //     a pass   gpu_kv.c (pages, slots, and the tables by which kernels find them)  gpu_products.c (matrices)
-//              gpu_forward.c (a layer's operations, the head)
+//              gpu_ops.c (a layer's operations) gpu_forward.c (the layers, the head)
 //              gpu_steps.c (launches that are recorded and replayed)
 //              gpu_ranks.c (what travels to other ranks, and whether that needs the host)
 //     a tree   gpu_growth.c (contenders of a row; all passes of a tree without a word to the host)
@@ -99,7 +99,7 @@ struct or_gpu {
     // Buffers of a pass, by the strides of or_model_t.
     // [rows_max][width_stride], pinned: rows of the embedding; of a model with learned positions as many more behind them
     float *x_host;
-    float *x;      // [rows_max][width_stride], the residual stream
+    float *x; // [rows_max][width_stride], the residual stream
     or_cuda_rows_t h;
     float *query; // [rows_max][query_stride]
     float *key;   // [rows_max][kv_stride]
@@ -235,8 +235,8 @@ or_status_t or_gpu_prepare_products(or_model_t *model);
 // The products of rows with the outputs of a matrix that are here, in y [rows][y_stride], which has room for whole tiles.
 void or_gpu_project(or_model_t *model, const or_matrix_t *matrix, const or_cuda_rows_t *x,
                     uint32_t rows, float *y, size_t y_stride);
-// The products of rows with a matrix that is cut along its inputs, by `unit_size` of them, in the tree of shards and ranks:
-// added to `to` [rows][width_stride], or with `over` written there. OR_ERR_IO, or why another rank is not heard.
+// Sum the products of rows with a matrix that is cut along its inputs, by `unit_size` of them, in the tree of shards and
+// ranks. The sum is added to `to` [rows][width_stride], or with `over` written there. OR_ERR_IO, or why another rank is not heard.
 or_status_t or_gpu_sum_products(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
                                 uint32_t unit_size, const or_cuda_rows_t *from, uint32_t rows,
                                 bool over, float *to);
@@ -246,10 +246,19 @@ or_cuda_rows_t or_gpu_rows_from(const or_cuda_rows_t *rows, size_t first);
 or_cuda_float_t or_gpu_float_type(or_tensor_type_t type);
 size_t or_gpu_float_panel(const or_matrix_t *matrix);
 
-// ---- gpu_forward.c ----
+// ---- gpu_ops.c ----
 
-// Can a GPU run all operations of the model? If not, return a few words on what it cannot.
+// Return a few words on what of the model a GPU cannot run; NULL if it can run all.
 const char *or_gpu_cannot_run(const or_model_t *model);
+// Launch the operations of a layer of this stage. OR_ERR_IO, or why another rank is not heard.
+or_status_t or_gpu_run_layer(or_model_t *model, uint32_t index, uint32_t rows);
+// Set h to what the head reads of x.
+void or_gpu_norm_output(or_model_t *model, uint32_t rows);
+// x *= factor, of n floats of rows.
+void or_gpu_scale(or_model_t *model, float *x, size_t stride, float factor, uint32_t n,
+                  uint32_t rows);
+
+// ---- gpu_forward.c ----
 
 // Set x to the embedding of the pass's tokens; gpu->embedding must not be NULL.
 void or_gpu_embed(or_model_t *model, uint32_t rows);
