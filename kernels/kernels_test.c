@@ -243,8 +243,8 @@ static void softmax_case(const or_kernels_t *table, uint64_t *random, test_kind_
         scores[i] *= 120.0f; // from one to below the smallest denormal
     }
     test_outputs_t o = test_outputs_from(scores, n);
-    or_kernels_ref.softmax(o.expected, n);
-    table->softmax(o.actual, n);
+    or_kernels_ref.softmax(o.expected, 0, n);
+    table->softmax(o.actual, 0, n);
     test_check_outputs(&o, "softmax");
     free(scores);
 }
@@ -269,8 +269,8 @@ static void softmax_equals_ref_on_degenerate_scores(void **state)
             }
             scores[c / 49] = values[c / 7 % 7];
             test_outputs_t o = test_outputs_from(scores, N);
-            or_kernels_ref.softmax(o.expected, N);
-            test_tables[t]->softmax(o.actual, N);
+            or_kernels_ref.softmax(o.expected, 0, N);
+            test_tables[t]->softmax(o.actual, 0, N);
             test_check_outputs(&o, "softmax, degenerate");
         }
     }

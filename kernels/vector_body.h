@@ -379,10 +379,10 @@ static vector_t largest_score(const float *scores, uint32_t n)
     return spread(canonical_lane_max(maxima));
 }
 
-static void softmax(float *scores, uint32_t n)
+// Make of the scores of a part their exponentials, and return the sum.
+static float exponentiate_part(float *scores, uint32_t n, vector_t max)
 {
     uint32_t whole = n - n % LANES;
-    const vector_t max = largest_score(scores, n);
     vector_t totals[VECTORS];
     float sums[LANES];
     fill_lanes(totals, 0.0f);
@@ -393,7 +393,18 @@ static void softmax(float *scores, uint32_t n)
         exponentiate(scores + whole, n - whole, max, totals);
     }
     store_lanes(totals, sums);
-    vector_t factor = spread(1.0f / canonical_lane_sum(sums));
+    return canonical_lane_sum(sums);
+}
+
+static void softmax(float *scores, uint32_t first, uint32_t n)
+{
+    const vector_t max = largest_score(scores, n);
+    float total = 0.0f;
+    for (uint32_t i = 0, count; i < n; i += count) {
+        count = or_part_count(first + i, n - i);
+        total += exponentiate_part(scores + i, count, max);
+    }
+    vector_t factor = spread(1.0f / total);
     for (uint32_t i = 0; i < n; i += WIDTH) {
         put(scores + i, n - i, get(scores + i, n - i) * factor);
     }

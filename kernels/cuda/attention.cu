@@ -3,15 +3,17 @@
 
 #include <assert.h>
 
-#define THREADS 256u
-#define STAGE 1024u // scores in shared memory at a time; a multiple of LANES
+#define THREADS_MIN 256u
+#define THREADS_MAX 1024u
+#define PARTS_MAX (THREADS_MAX / LANES)            // at a time
+#define SCORES_OF_LANE (OR_ATTENTION_PART / LANES) // in a part
 
 // The order does not matter: NaNs are passed over, and the sign of a zero does not change a difference.
 OR_DEVICE float largest_score(const float *scores, uint32_t n)
 {
-    OR_SHARED(float, of_warps, THREADS / WARP);
+    OR_SHARED(float, of_warps, THREADS_MAX / WARP);
     float largest = -INFINITY;
-    for (uint32_t i = threadIdx.x; i < n; i += THREADS) {
+    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
         largest = canonical_max(scores[i], largest);
     }
     for (uint32_t mask = WARP / 2; mask > 0; mask /= 2) {
@@ -19,61 +21,74 @@ OR_DEVICE float largest_score(const float *scores, uint32_t n)
     }
     of_warps[threadIdx.x / WARP] = largest;
     or_block_wait();
-    for (uint32_t w = 0; w < THREADS / WARP; w++) {
+    for (uint32_t w = 0; w < blockDim.x / WARP; w++) {
         largest = canonical_max(of_warps[w], largest);
     }
     return largest;
 }
 
-// Go on with a lane's chain.
-OR_DEVICE float add_lane(const float *stage, uint32_t count, uint32_t lane, float sum)
+// Make of the scores of a part their exponentials, and return their sum. Half a warp takes a part, a lane what the lane
+// has of a lane sum. All its scores are loaded before the first is used.
+OR_DEVICE float exponentiate_part(float *scores, uint32_t count, float largest)
 {
-    for (uint32_t i = lane; i < count; i += LANES) {
-        sum += stage[i];
+    uint32_t lane = threadIdx.x % LANES;
+    float own[SCORES_OF_LANE];
+    for (uint32_t i = 0; i < SCORES_OF_LANE; i++) {
+        own[i] = i * LANES + lane < count ? scores[i * LANES + lane] : 0.0f;
     }
-    return sum;
+    float sum = 0.0f;
+    for (uint32_t i = 0; i < SCORES_OF_LANE; i++) {
+        if (i * LANES + lane < count) {
+            own[i] = canonical_exp(own[i] - largest);
+            scores[i * LANES + lane] = own[i];
+            sum += own[i];
+        }
+    }
+    return lane_sum(sum);
 }
 
-// Make of each score e, its exponential, and return the factor that makes the sum of all 1. The first warp adds
-// up one stage, its upper half as the lower, while the others fill the next.
+// Make of each score its exponential, and return the factor that makes the sum of all 1.
 OR_DEVICE float exponentiate(float *scores, uint32_t n, float largest)
 {
-    OR_SHARED(float, stages, 2 * STAGE);
-    OR_SHARED(float, factor, 1);
-    bool adds = threadIdx.x < WARP;
+    OR_SHARED(float, stages, 2 * PARTS_MAX);
+    uint32_t parts = blockDim.x / LANES; // at a time
+    uint32_t part = threadIdx.x / LANES;
     float *stage = stages;
-    float sum = 0.0f;
-    for (uint32_t first = 0; first < n; first += STAGE) {
-        uint32_t count = n - first < STAGE ? n - first : STAGE;
-        for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
-            stage[i] = canonical_exp(scores[first + i] - largest);
-            scores[first + i] = stage[i];
+    float total = 0.0f;
+    for (uint32_t first = 0; first < n; first += parts * OR_ATTENTION_PART) {
+        uint32_t begin = first + part * OR_ATTENTION_PART;
+        uint32_t left = begin < n ? n - begin : 0;
+        uint32_t count = left < OR_ATTENTION_PART ? left : OR_ATTENTION_PART;
+        float sum = exponentiate_part(scores + begin, count, largest);
+        if (threadIdx.x % LANES == 0) {
+            stage[part] = sum;
         }
         or_block_wait();
-        if (adds) {
-            sum = add_lane(stage, count, threadIdx.x % LANES, sum);
+        for (uint32_t p = 0; p < parts; p++) { // +0 where there is no part
+            total += stage[p];
         }
-        stage = stage == stages ? stages + STAGE : stages;
+        stage = stage == stages ? stages + PARTS_MAX : stages;
     }
-    if (adds) {
-        float total = lane_sum(sum);
-        if (threadIdx.x == 0) {
-            *factor = 1.0f / total;
-        }
-    }
-    or_block_wait();
-    return *factor;
+    return 1.0f / total;
 }
 
 OR_GLOBAL void weigh_rows(attention_t a)
 {
-    const or_cuda_seen_t *seen = &a.seen[blockIdx.x];
     float *scores = scores_of(&a, blockIdx.x, blockIdx.y);
-    uint32_t n = seen->committed + seen->chain_count;
+    uint32_t n = seen_by(&a, blockIdx.x);
     float factor = exponentiate(scores, n, largest_score(scores, n));
-    for (uint32_t i = threadIdx.x; i < n; i += THREADS) {
+    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
         scores[i] *= factor;
     }
+}
+
+// As many threads as parts can be taken at a time.
+static int launch_weights(or_cuda_t *cuda, const attention_t *a)
+{
+    uint32_t threads = (a->parts * LANES + WARP - 1) / WARP * WARP;
+    threads = threads < THREADS_MIN ? THREADS_MIN : threads;
+    threads = threads < THREADS_MAX ? threads : THREADS_MAX;
+    return or_launch(cuda, weigh_rows, dim3(a->rows, a->heads.count), dim3(threads), 0, *a);
 }
 
 static int attend(or_cuda_t *cuda, const attention_t *a, const query_t *query,
@@ -83,7 +98,7 @@ static int attend(or_cuda_t *cuda, const attention_t *a, const query_t *query,
     if (status != OR_CUDA_OK) {
         return status;
     }
-    status = or_launch(cuda, weigh_rows, dim3(a->rows, a->heads.count), dim3(THREADS), 0, *a);
+    status = launch_weights(cuda, a);
     if (status != OR_CUDA_OK) {
         return status;
     }
@@ -100,7 +115,15 @@ int or_cuda_attention(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
     }
     assert(heads->group <= OR_CUDA_GROUP_MAX);
     assert(heads->first + heads->count <= kv->kv_heads * heads->group);
-    attention_t a = {*kv, layer, seen, rows, *heads, scores, scores_stride};
+    attention_t a = {*kv,
+                     layer,
+                     seen,
+                     rows,
+                     *heads,
+                     scores,
+                     scores_stride,
+                     scores + (size_t)rows * heads->count * scores_stride,
+                     (uint32_t)((scores_stride + OR_ATTENTION_PART - 1) / OR_ATTENTION_PART)};
     query_t queries = {query, query_stride, scale};
     // Blocks that reach over heads are made when these are whole.
     bool straddles = to->blocks && kv->head_dim % OR_QUANT_BLOCK != 0;

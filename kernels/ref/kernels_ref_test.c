@@ -135,7 +135,7 @@ static void attention_is_a_weighted_mean(void **state)
     fill_random(&random, k, HEAD_DIM * OR_KV_BLOCK);
     fill_random(&random, v, OR_KV_BLOCK * HEAD_DIM);
     or_kernels_ref.attention_scores(q, HEAD_DIM, 1, k, HEAD_DIM, 0.5f, scores, OR_KV_BLOCK);
-    or_kernels_ref.softmax(scores, OR_KV_BLOCK);
+    or_kernels_ref.softmax(scores, 0, OR_KV_BLOCK);
     or_kernels_ref.attention_values(scores, OR_KV_BLOCK, 1, v, HEAD_DIM, OR_KV_BLOCK, out,
                                     HEAD_DIM);
     for (size_t p = 0; p < OR_KV_BLOCK; p++) {
@@ -176,7 +176,7 @@ static void lane_sum_follows_the_tree(void **state)
         fours[j] = eights[j] + eights[j + 4];
     }
     float factor = 1.0f / ((fours[0] + fours[2]) + (fours[1] + fours[3]));
-    or_kernels_ref.softmax(scores, N);
+    or_kernels_ref.softmax(scores, 0, N);
     for (size_t i = 0; i < N; i++) {
         assert_true(bits_of(scores[i]) == bits_of(e[i] * factor));
     }

@@ -245,7 +245,8 @@ static void attend(or_model_t *model, uint32_t index, const float *query, uint32
     }
     size_t blocks = (gpu->positions_max + OR_KV_BLOCK - 1) / OR_KV_BLOCK;
     size_t stride = blocks * OR_KV_BLOCK;
-    size_t rows_max = gpu->scores_floats / (heads.count * stride);
+    size_t floats = or_cuda_attention_floats(stride, model->shape.head_dim);
+    size_t rows_max = gpu->scores_floats / (heads.count * floats);
     float scale = 1.0f / sqrtf((float)model->shape.head_dim);
     for (uint32_t first = 0; first < rows; first += (uint32_t)rows_max) {
         uint32_t some = rows - first < rows_max ? rows - first : (uint32_t)rows_max;
