@@ -379,7 +379,6 @@ static vector_t largest_score(const float *scores, uint32_t n)
     return spread(canonical_lane_max(maxima));
 }
 
-// Make of the scores of a part their exponentials, and return the sum.
 static float exponentiate_part(float *scores, uint32_t n, vector_t max)
 {
     uint32_t whole = n - n % LANES;
@@ -389,9 +388,7 @@ static float exponentiate_part(float *scores, uint32_t n, vector_t max)
     for (uint32_t i = 0; i < whole; i += LANES) {
         exponentiate(scores + i, LANES, max, totals);
     }
-    if (whole < n) {
-        exponentiate(scores + whole, n - whole, max, totals);
-    }
+    exponentiate(scores + whole, n - whole, max, totals);
     store_lanes(totals, sums);
     return canonical_lane_sum(sums);
 }
@@ -404,9 +401,8 @@ static void softmax(float *scores, uint32_t first, uint32_t n)
         count = or_part_count(first + i, n - i);
         total += exponentiate_part(scores + i, count, max);
     }
-    vector_t factor = spread(1.0f / total);
     for (uint32_t i = 0; i < n; i += WIDTH) {
-        put(scores + i, n - i, get(scores + i, n - i) * factor);
+        put(scores + i, n - i, get(scores + i, n - i) * spread(1.0f / total));
     }
 }
 

@@ -3,7 +3,7 @@
 //     load     load.c (step by step)  shards.c (what this rank computes)  tensors.c (the file's tensors to weights.c)
 //              tensors_check.c (are they all there?)  rope.c (rotations)  buffers.c (memory of a pass)
 //     a pass   model.c (the public calls)  pass.c (plan, run, undo)  forward.c (walks the operations of steps.c)
-//              row_ops.c  products.c  experts.c  attention.c  logits.c (the head)  importance.c (what matrices read)
+//              row_ops.c  products.c  experts.c  attention.c  attention_tile.c  logits.c (the head)  importance.c (what matrices read)
 //     ranks    lockstep.c
 //     a GPU    gpu_internal.h: weights, K and V are then in its memory, and so are the buffers of a pass, which
 //              or_gpu_t has instead of those below; what is planned is the same

@@ -152,8 +152,8 @@ typedef struct {
     uint32_t first; // place of the first head in its group
 } or_cuda_heads_t;
 
-// Return the floats that attention wants for a query, which is one head of one row, that may see so many positions: a
-// score for each, and the sums of each part (OR_ATTENTION_PART).
+// Return the floats that attention wants for a query, which is one head of one row and may see so many positions. They are
+// a score for each, and the sums of each part (OR_ATTENTION_PART).
 static inline size_t or_cuda_attention_floats(size_t positions, uint32_t head_dim)
 {
     return positions + (positions + OR_ATTENTION_PART - 1) / OR_ATTENTION_PART * head_dim;

@@ -1,7 +1,7 @@
 // attention_tile - what attention takes together, and where its K and V come from.
 //
-// A tile is some rows of one sequence that follow each other in a pass, prefix rows before tree rows, and
-// one KV head with the query heads that share it. A *query* is one of those heads in one of those rows:
+// A tile is some rows of one sequence that follow each other in a pass, prefix rows before tree rows. It has
+// one KV head and the query heads that share it. A *query* is one of those heads in one of those rows:
 //
 //     queries   row 0: head 0, head 1, ...   row 1: head 0, head 1, ...   ...
 //
