@@ -35,8 +35,7 @@
 #include "kernels/product.h"
 #include "kernels/quant_internal.h"
 
-#ifdef WIDTH // without vectors this header is empty
-
+#ifdef WIDTH                    // without vectors this header is empty
 #define VECTORS (LANES / WIDTH) // that hold the 16 lanes of a lane sum
 
 // ---- vectors with some lanes off ----
@@ -388,7 +387,9 @@ static float exponentiate_part(float *scores, uint32_t n, vector_t max)
     for (uint32_t i = 0; i < whole; i += LANES) {
         exponentiate(scores + i, LANES, max, totals);
     }
-    exponentiate(scores + whole, n - whole, max, totals);
+    if (whole < n) {
+        exponentiate(scores + whole, n - whole, max, totals);
+    }
     store_lanes(totals, sums);
     return canonical_lane_sum(sums);
 }
@@ -486,7 +487,6 @@ static void quantize_row(const float *x, uint32_t blocks, or_q8_block_t *out)
 }
 
 // ---- the table ----
-
 #define VECTOR_TABLE(name_, matmul_quants_)                                                        \
     {                                                                                              \
         .name = name_, .matmul_f32 = matmul_f32, .matmul_f16 = matmul_f16,                         \

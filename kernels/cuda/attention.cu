@@ -4,9 +4,8 @@
 #include <assert.h>
 
 #define THREADS_MIN 256u
-#define THREADS_MAX 1024u
-#define PARTS_MAX (THREADS_MAX / LANES)            // at a time
-#define SCORES_OF_LANE (OR_ATTENTION_PART / LANES) // in a part
+#define THREADS_MAX 512u
+#define SCORES_OF_THREAD (OR_ATTENTION_PART / WARP) // at a time, so that each warp has a part
 
 // The order does not matter: NaNs are passed over, and the sign of a zero does not change a difference.
 OR_DEVICE float largest_score(const float *scores, uint32_t n)
@@ -27,68 +26,76 @@ OR_DEVICE float largest_score(const float *scores, uint32_t n)
     return largest;
 }
 
-// Make of the scores of a part their exponentials, and return their sum. Half a warp takes a part, a lane what the lane
-// has of a lane sum. All its scores are loaded before the first is used.
-OR_DEVICE float exponentiate_part(float *scores, uint32_t count, float largest)
+// Make of some scores, at most SCORES_OF_THREAD a thread, their exponentials, also in shared memory. All are loaded before
+// the first is used.
+OR_DEVICE void exponentiate_stage(float *scores, uint32_t count, float largest, float *stage)
 {
-    uint32_t lane = threadIdx.x % LANES;
-    float own[SCORES_OF_LANE];
-    for (uint32_t i = 0; i < SCORES_OF_LANE; i++) {
-        own[i] = i * LANES + lane < count ? scores[i * LANES + lane] : 0.0f;
+    float own[SCORES_OF_THREAD];
+    for (uint32_t i = 0; i < SCORES_OF_THREAD; i++) {
+        uint32_t at = i * blockDim.x + threadIdx.x;
+        own[i] = at < count ? scores[at] : 0.0f;
     }
-    float sum = 0.0f;
-    for (uint32_t i = 0; i < SCORES_OF_LANE; i++) {
-        if (i * LANES + lane < count) {
-            own[i] = canonical_exp(own[i] - largest);
-            scores[i * LANES + lane] = own[i];
-            sum += own[i];
+    for (uint32_t i = 0; i < SCORES_OF_THREAD; i++) {
+        uint32_t at = i * blockDim.x + threadIdx.x;
+        if (at < count) {
+            stage[at] = canonical_exp(own[i] - largest);
+            scores[at] = stage[at];
         }
+    }
+}
+
+// Return the sum of this warp's part of a stage, +0 where there is none. A warp's upper half does what the lower does.
+OR_DEVICE float sum_part(const float *stage, uint32_t count)
+{
+    uint32_t begin = threadIdx.x / WARP * OR_ATTENTION_PART;
+    uint32_t end = begin + OR_ATTENTION_PART < count ? begin + OR_ATTENTION_PART : count;
+    float sum = 0.0f;
+    for (uint32_t i = begin + threadIdx.x % LANES; i < end; i += LANES) {
+        sum += stage[i];
     }
     return lane_sum(sum);
 }
 
 // Make of each score its exponential, and return the factor that makes the sum of all 1.
-OR_DEVICE float exponentiate(float *scores, uint32_t n, float largest)
+OR_DEVICE float exponentiate(float *scores, uint32_t n, float largest, float *stage)
 {
-    OR_SHARED(float, stages, 2 * PARTS_MAX);
-    uint32_t parts = blockDim.x / LANES; // at a time
-    uint32_t part = threadIdx.x / LANES;
-    float *stage = stages;
+    OR_SHARED(float, of_warps, THREADS_MAX / WARP);
+    uint32_t most = blockDim.x * SCORES_OF_THREAD;
     float total = 0.0f;
-    for (uint32_t first = 0; first < n; first += parts * OR_ATTENTION_PART) {
-        uint32_t begin = first + part * OR_ATTENTION_PART;
-        uint32_t left = begin < n ? n - begin : 0;
-        uint32_t count = left < OR_ATTENTION_PART ? left : OR_ATTENTION_PART;
-        float sum = exponentiate_part(scores + begin, count, largest);
-        if (threadIdx.x % LANES == 0) {
-            stage[part] = sum;
+    for (uint32_t first = 0; first < n; first += most) {
+        uint32_t count = n - first < most ? n - first : most;
+        exponentiate_stage(scores + first, count, largest, stage);
+        or_block_wait();
+        float sum = sum_part(stage, count);
+        if (threadIdx.x % WARP == 0) {
+            of_warps[threadIdx.x / WARP] = sum;
         }
         or_block_wait();
-        for (uint32_t p = 0; p < parts; p++) { // +0 where there is no part
-            total += stage[p];
+        for (uint32_t w = 0; w < blockDim.x / WARP; w++) {
+            total += of_warps[w];
         }
-        stage = stage == stages ? stages + PARTS_MAX : stages;
     }
     return 1.0f / total;
 }
 
 OR_GLOBAL void weigh_rows(attention_t a)
 {
+    OR_SHARED_DYNAMIC(float, stage);
     float *scores = scores_of(&a, blockIdx.x, blockIdx.y);
     uint32_t n = seen_by(&a, blockIdx.x);
-    float factor = exponentiate(scores, n, largest_score(scores, n));
+    float factor = exponentiate(scores, n, largest_score(scores, n), stage);
     for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
         scores[i] *= factor;
     }
 }
 
-// As many threads as parts can be taken at a time.
+// A warp for each part, as far as a block may have them at a time.
 static int launch_weights(or_cuda_t *cuda, const attention_t *a)
 {
-    uint32_t threads = (a->parts * LANES + WARP - 1) / WARP * WARP;
-    threads = threads < THREADS_MIN ? THREADS_MIN : threads;
-    threads = threads < THREADS_MAX ? threads : THREADS_MAX;
-    return or_launch(cuda, weigh_rows, dim3(a->rows, a->heads.count), dim3(threads), 0, *a);
+    uint32_t threads = a->parts < THREADS_MAX / WARP ? a->parts * WARP : THREADS_MAX;
+    threads = threads > THREADS_MIN ? threads : THREADS_MIN;
+    return or_launch(cuda, weigh_rows, dim3(a->rows, a->heads.count), dim3(threads),
+                     threads * SCORES_OF_THREAD * sizeof(float), *a);
 }
 
 static int attend(or_cuda_t *cuda, const attention_t *a, const query_t *query,

@@ -1,7 +1,7 @@
 // attention - what the three steps of attention on a GPU share.
 //
 //     scores   attention_scores.cu    lanes are positions     a page's K meets up to 16 queries at once
-//     softmax  attention.cu           a block for a query     a part's sum is 16 chains, a lane's each
+//     softmax  attention.cu           a block for a query     a warp for a part, whose sum is 16 chains
 //     values   attention_values.cu    lanes are dimensions    V is staged for the queries of eight warps
 //     parts    attention_values.cu    where blocks took a part of the values each: adds up their sums
 //

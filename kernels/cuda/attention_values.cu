@@ -7,7 +7,7 @@
 #define QUERIES_MAX 4u // of a warp at most
 #define STAGE 128u     // positions in shared memory at a time; a part is whole stages
 #define TOGETHER 8u    // of them added without a look at how many there are
-#define ENOUGH 512u    // thread blocks to keep a device busy
+#define ENOUGH 256u    // thread blocks that keep a device busy: then each takes all parts
 
 // Thread blocks for the dimensions of a head.
 CANONICAL uint32_t slices_of(const attention_t *a)
