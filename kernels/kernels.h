@@ -15,6 +15,10 @@
 //               y[m][n] = fma(w_scale[n][g] * x_scale[m][b], (float)sum, y[m][n]), g in order
 //     lane sum  only in rmsnorm and softmax: lane j takes elements j, j+16, ... in order; then
 //               (j, j+8), (j, j+4), (j, j+2), (j, j+1)
+//     parts     only in attention: positions 0 to 255 of a text are a part, 256 to 511 the next, and so
+//               on. What a query sees of a part is summed alone, weights and weighted values alike.
+//               Then the parts are added in order: ((first + second) + third) + ... So several
+//               threads, or blocks of a GPU, can sum one query, and only positions decide the bits
 //
 // Built with -ffp-contract=off; nothing here depends on the rounding of a C library. Kernels hold
 // no state and take no locks: any thread, any slice of rows or panels. Pointers need no alignment
@@ -27,7 +31,8 @@
 
 #include "kernels/quants.h"
 
-#define OR_KV_BLOCK 32u // positions in a K or V block
+#define OR_KV_BLOCK 32u        // positions in a K or V block
+#define OR_ATTENTION_PART 256u // positions in a part of attention's sums: whole blocks
 
 // Blocks first .. first + blocks - 1 of `count` panels, `panel_bytes` apart, each of units of `type`
 // (quants.h). They need not begin or end with a unit.
@@ -101,12 +106,14 @@ typedef struct {
                              const float *k_block, uint32_t head_dim, float scale, float *scores,
                              size_t score_stride);
 
-    // In place over n >= 1 scores: e = exp(s - max), then e * (1 / lane_sum(e)). If max is -inf or
-    // NaN the result is unspecified but the same in every table.
-    void (*softmax)(float *scores, uint32_t n);
+    // In place over the n >= 1 scores of positions `first` and on: e = exp(s - max of all), then
+    // e * (1 / sum). The sum is that of the parts' lane sums, in order; a part's lane 0 begins with
+    // the first score that is there. A sink is given as one position more. If max is -inf or NaN
+    // the result is unspecified but the same in every table.
+    void (*softmax)(float *scores, uint32_t first, uint32_t n);
 
     // For each of some queries, out[i * out_stride + d] = fma(weights[i * weight_stride + p],
-    // v_block[p][d], out[..]) for p = 0 .. n-1 in order; n <= 32. Continues a chain across blocks.
+    // v_block[p][d], out[..]) for p = 0 .. n-1 in order; n <= 32. Continues a part's chain.
     void (*attention_values)(const float *weights, size_t weight_stride, uint32_t queries,
                              const float *v_block, uint32_t head_dim, uint32_t n, float *out,
                              size_t out_stride);

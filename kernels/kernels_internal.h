@@ -6,6 +6,13 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
+// How many of n positions from `first` on are in one part with the first (OR_ATTENTION_PART).
+static inline uint32_t or_part_count(uint32_t first, uint32_t n)
+{
+    uint32_t left = OR_ATTENTION_PART - first % OR_ATTENTION_PART;
+    return left < n ? left : n;
+}
+
 // The table for x86-64 with AVX2, FMA and F16C; built where OR_KERNELS_AVX2 is defined.
 extern const or_kernels_t or_kernels_avx2;
 

@@ -236,15 +236,18 @@ static void swiglu_equals_ref_on_a_sweep_of_all_floats(void **state)
     free(gate);
 }
 
+// The first score is of any position, mostly one near the border of a part.
 static void softmax_case(const or_kernels_t *table, uint64_t *random, test_kind_t kind, uint32_t n)
 {
+    uint32_t first = (uint32_t)test_below(random, 3) * OR_ATTENTION_PART;
+    first += (uint32_t)test_below(random, test_below(random, 2) == 0 ? OR_ATTENTION_PART : 3);
     float *scores = test_floats(random, kind, n);
     for (uint32_t i = 0; i < n && kind == KIND_PLAIN; i++) {
         scores[i] *= 120.0f; // from one to below the smallest denormal
     }
     test_outputs_t o = test_outputs_from(scores, n);
-    or_kernels_ref.softmax(o.expected, n);
-    table->softmax(o.actual, n);
+    or_kernels_ref.softmax(o.expected, first, n);
+    table->softmax(o.actual, first, n);
     test_check_outputs(&o, "softmax");
     free(scores);
 }
@@ -253,6 +256,8 @@ static void softmax_equals_ref(void **state)
 {
     (void)state;
     TEST_RUN_CASES(softmax_case, vector_sizes);
+    static const uint32_t parts[] = {255, 256, 257, 511, 512, 513, 1024, 1300};
+    TEST_RUN_CASES(softmax_case, parts);
 }
 
 // Scores all alike, or one odd among them at each place.
@@ -269,8 +274,8 @@ static void softmax_equals_ref_on_degenerate_scores(void **state)
             }
             scores[c / 49] = values[c / 7 % 7];
             test_outputs_t o = test_outputs_from(scores, N);
-            or_kernels_ref.softmax(o.expected, N);
-            test_tables[t]->softmax(o.actual, N);
+            or_kernels_ref.softmax(o.expected, 0, N);
+            test_tables[t]->softmax(o.actual, 0, N);
             test_check_outputs(&o, "softmax, degenerate");
         }
     }

@@ -35,8 +35,7 @@
 #include "kernels/product.h"
 #include "kernels/quant_internal.h"
 
-#ifdef WIDTH // without vectors this header is empty
-
+#ifdef WIDTH                    // without vectors this header is empty
 #define VECTORS (LANES / WIDTH) // that hold the 16 lanes of a lane sum
 
 // ---- vectors with some lanes off ----
@@ -379,10 +378,9 @@ static vector_t largest_score(const float *scores, uint32_t n)
     return spread(canonical_lane_max(maxima));
 }
 
-static void softmax(float *scores, uint32_t n)
+static float exponentiate_part(float *scores, uint32_t n, vector_t max)
 {
     uint32_t whole = n - n % LANES;
-    const vector_t max = largest_score(scores, n);
     vector_t totals[VECTORS];
     float sums[LANES];
     fill_lanes(totals, 0.0f);
@@ -393,9 +391,19 @@ static void softmax(float *scores, uint32_t n)
         exponentiate(scores + whole, n - whole, max, totals);
     }
     store_lanes(totals, sums);
-    vector_t factor = spread(1.0f / canonical_lane_sum(sums));
+    return canonical_lane_sum(sums);
+}
+
+static void softmax(float *scores, uint32_t first, uint32_t n)
+{
+    const vector_t max = largest_score(scores, n);
+    float total = 0.0f;
+    for (uint32_t i = 0, count; i < n; i += count) {
+        count = or_part_count(first + i, n - i);
+        total += exponentiate_part(scores + i, count, max);
+    }
     for (uint32_t i = 0; i < n; i += WIDTH) {
-        put(scores + i, n - i, get(scores + i, n - i) * factor);
+        put(scores + i, n - i, get(scores + i, n - i) * spread(1.0f / total));
     }
 }
 
@@ -479,7 +487,6 @@ static void quantize_row(const float *x, uint32_t blocks, or_q8_block_t *out)
 }
 
 // ---- the table ----
-
 #define VECTOR_TABLE(name_, matmul_quants_)                                                        \
     {                                                                                              \
         .name = name_, .matmul_f32 = matmul_f32, .matmul_f16 = matmul_f16,                         \

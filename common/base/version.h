@@ -6,4 +6,4 @@
 
 // Names the arithmetic whose bits a process produces (docs/design.md section 7). Two processes with the
 // same id compute the same logits from the same file, bit for bit, whatever their CPU.
-#define OR_ARITH_ID "canonical-1"
+#define OR_ARITH_ID "canonical-2"

@@ -60,7 +60,7 @@ static void name_products(const or_model_t *model, char *name, size_t bytes)
     }
     char cores[OR_CUDA_TENSOR_NAME];
     gpu->functions->tensor_name(gpu->tensor, cores);
-    snprintf(name, bytes, "tensor-1/%s/%s", gpu->tensor_type == OR_TENSOR_F16 ? "f16" : "bf16",
+    snprintf(name, bytes, "tensor-2/%s/%s", gpu->tensor_type == OR_TENSOR_F16 ? "f16" : "bf16",
              cores);
 }
 

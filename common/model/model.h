@@ -124,8 +124,8 @@ uint32_t or_model_context(const or_model_t *model);
 uint32_t or_model_rows_max(const or_model_t *model);
 // "ref", "avx2", "cuda": the kernels in use.
 const char *or_model_kernels(const or_model_t *model);
-// OR_ARITH_ID, and the cache types where they are not F32: "canonical-1/k-f16/v-q8_0". With tensor cores it begins
-// with theirs, the library's version and the device's kind: "tensor-1/bf16/cublaslt-130100/sm_90x132". A session never
+// OR_ARITH_ID, and the cache types where they are not F32: "canonical-2/k-f16/v-q8_0". With tensor cores it begins
+// with theirs, the library's version and the device's kind: "tensor-2/bf16/cublaslt-130100/sm_90x132". A session never
 // changes it.
 const char *or_model_arith_id(const or_model_t *model);
 // Return how several ranks with GPUs add up their parts: "NCCL 2.28.9", from GPU to GPU, or "the host: " with the

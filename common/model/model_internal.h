@@ -3,7 +3,7 @@
 //     load     load.c (step by step)  shards.c (what this rank computes)  tensors.c (the file's tensors to weights.c)
 //              tensors_check.c (are they all there?)  rope.c (rotations)  buffers.c (memory of a pass)
 //     a pass   model.c (the public calls)  pass.c (plan, run, undo)  forward.c (walks the operations of steps.c)
-//              row_ops.c  products.c  experts.c  attention.c  logits.c (the head)  importance.c (what matrices read)
+//              row_ops.c  products.c  experts.c  attention.c  attention_tile.c  logits.c (the head)  importance.c (what matrices read)
 //     ranks    lockstep.c
 //     a GPU    gpu_internal.h: weights, K and V are then in its memory, and so are the buffers of a pass, which
 //              or_gpu_t has instead of those below; what is planned is the same
@@ -55,7 +55,7 @@ typedef struct {
 // Most slots of a sequence, and so positions of a tree.
 #define OR_TREE_POSITIONS_MAX 4096u
 
-// Queries that attention takes together (tile_t in attention.c), unless the heads of one row are more.
+// Queries that attention takes together (attention_tile.h), unless the heads of one row are more.
 // Then the floats of their scores, unless those of one row are more: half a MiB stays in a core's own
 // cache.
 #define OR_TILE_QUERIES 32u
@@ -99,7 +99,7 @@ typedef struct or_gpu or_gpu_t;
 typedef struct {
     float *queries; // [queries][head_dim]
     float *scores;  // [queries][their stride]
-    float *sums;    // [queries][head_dim]
+    float *parts; // [queries][head_dim] sums of a part; of a tile that workers share: of each part
     // The block of a page that was decoded last, where K and V are not kept as floats.
     float *decoded_keys;           // [head_dim][32]
     float *decoded_values;         // [32][head_dim]
@@ -242,5 +242,7 @@ or_status_t or_forward_run(or_model_t *model, uint32_t count);
 // Return the most queries, and the most floats of scores, that a worker has at a time.
 uint32_t or_attention_queries_max(const or_model_t *model);
 size_t or_attention_scores_max(const or_model_t *model);
+// Return the most floats of parts' sums that it has.
+size_t or_attention_parts_max(const or_model_t *model);
 // Run attention for `rows` rows in one layer, whose K and V are stored: query -> attended.
 void or_attention_run(or_model_t *model, uint32_t layer, uint32_t rows);

@@ -3,15 +3,16 @@
 
 #include <assert.h>
 
-#define THREADS 256u
-#define STAGE 1024u // scores in shared memory at a time; a multiple of LANES
+#define THREADS_MIN 256u
+#define THREADS_MAX 512u
+#define SCORES_OF_THREAD (OR_ATTENTION_PART / WARP) // at a time, so that each warp has a part
 
 // The order does not matter: NaNs are passed over, and the sign of a zero does not change a difference.
 OR_DEVICE float largest_score(const float *scores, uint32_t n)
 {
-    OR_SHARED(float, of_warps, THREADS / WARP);
+    OR_SHARED(float, of_warps, THREADS_MAX / WARP);
     float largest = -INFINITY;
-    for (uint32_t i = threadIdx.x; i < n; i += THREADS) {
+    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
         largest = canonical_max(scores[i], largest);
     }
     for (uint32_t mask = WARP / 2; mask > 0; mask /= 2) {
@@ -21,61 +22,82 @@ OR_DEVICE float largest_score(const float *scores, uint32_t n)
         of_warps[threadIdx.x / WARP] = largest;
     }
     or_block_wait();
-    for (uint32_t w = 0; w < THREADS / WARP; w++) {
+    for (uint32_t w = 0; w < blockDim.x / WARP; w++) {
         largest = canonical_max(of_warps[w], largest);
     }
     return largest;
 }
 
-// Go on with a lane's chain.
-OR_DEVICE float add_lane(const float *stage, uint32_t count, uint32_t lane, float sum)
+// Make of some scores, at most SCORES_OF_THREAD a thread, their exponentials, also in shared memory. All are loaded before
+// the first is used.
+OR_DEVICE void exponentiate_stage(float *scores, uint32_t count, float largest, float *stage)
 {
-    for (uint32_t i = lane; i < count; i += LANES) {
-        sum += stage[i];
+    float own[SCORES_OF_THREAD];
+    for (uint32_t i = 0; i < SCORES_OF_THREAD; i++) {
+        uint32_t at = i * blockDim.x + threadIdx.x;
+        own[i] = at < count ? scores[at] : 0.0f;
     }
-    return sum;
+    for (uint32_t i = 0; i < SCORES_OF_THREAD; i++) {
+        uint32_t at = i * blockDim.x + threadIdx.x;
+        if (at < count) {
+            stage[at] = canonical_exp(own[i] - largest);
+            scores[at] = stage[at];
+        }
+    }
 }
 
-// Make of each score e, its exponential, and return the factor that makes the sum of all 1. The first warp adds
-// up one stage, its upper half as the lower, while the others fill the next.
-OR_DEVICE float exponentiate(float *scores, uint32_t n, float largest)
+// Return the sum of this warp's part of a stage, +0 where there is none. A warp's upper half does what the lower does.
+OR_DEVICE float sum_part(const float *stage, uint32_t count)
 {
-    OR_SHARED(float, stages, 2 * STAGE);
-    OR_SHARED(float, factor, 1);
-    bool adds = threadIdx.x < WARP;
-    float *stage = stages;
+    uint32_t begin = threadIdx.x / WARP * OR_ATTENTION_PART;
+    uint32_t end = begin + OR_ATTENTION_PART < count ? begin + OR_ATTENTION_PART : count;
     float sum = 0.0f;
-    for (uint32_t first = 0; first < n; first += STAGE) {
-        uint32_t count = n - first < STAGE ? n - first : STAGE;
-        for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
-            stage[i] = canonical_exp(scores[first + i] - largest);
-            scores[first + i] = stage[i];
+    for (uint32_t i = begin + threadIdx.x % LANES; i < end; i += LANES) {
+        sum += stage[i];
+    }
+    return lane_sum(sum);
+}
+
+// Make of each score its exponential, and return the factor that makes the sum of all 1.
+OR_DEVICE float exponentiate(float *scores, uint32_t n, float largest, float *stage)
+{
+    OR_SHARED(float, of_warps, THREADS_MAX / WARP);
+    uint32_t most = blockDim.x * SCORES_OF_THREAD;
+    float total = 0.0f;
+    for (uint32_t first = 0; first < n; first += most) {
+        uint32_t count = n - first < most ? n - first : most;
+        exponentiate_stage(scores + first, count, largest, stage);
+        or_block_wait();
+        float sum = sum_part(stage, count);
+        if (threadIdx.x % WARP == 0) {
+            of_warps[threadIdx.x / WARP] = sum;
         }
         or_block_wait();
-        if (adds) {
-            sum = add_lane(stage, count, threadIdx.x % LANES, sum);
-        }
-        stage = stage == stages ? stages + STAGE : stages;
-    }
-    if (adds) {
-        float total = lane_sum(sum);
-        if (threadIdx.x == 0) {
-            *factor = 1.0f / total;
+        for (uint32_t w = 0; w < blockDim.x / WARP; w++) {
+            total += of_warps[w];
         }
     }
-    or_block_wait();
-    return *factor;
+    return 1.0f / total;
 }
 
 OR_GLOBAL void weigh_rows(attention_t a)
 {
-    const or_cuda_seen_t *seen = &a.seen[blockIdx.x];
+    OR_SHARED_DYNAMIC(float, stage);
     float *scores = scores_of(&a, blockIdx.x, blockIdx.y);
-    uint32_t n = seen->committed + seen->chain_count;
-    float factor = exponentiate(scores, n, largest_score(scores, n));
-    for (uint32_t i = threadIdx.x; i < n; i += THREADS) {
+    uint32_t n = seen_by(&a, blockIdx.x);
+    float factor = exponentiate(scores, n, largest_score(scores, n), stage);
+    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
         scores[i] *= factor;
     }
+}
+
+// A warp for each part, as far as a block may have them at a time.
+static int launch_weights(or_cuda_t *cuda, const attention_t *a)
+{
+    uint32_t threads = a->parts < THREADS_MAX / WARP ? a->parts * WARP : THREADS_MAX;
+    threads = threads > THREADS_MIN ? threads : THREADS_MIN;
+    return or_launch(cuda, weigh_rows, dim3(a->rows, a->heads.count), dim3(threads),
+                     threads * SCORES_OF_THREAD * sizeof(float), *a);
 }
 
 static int attend(or_cuda_t *cuda, const attention_t *a, const query_t *query,
@@ -85,7 +107,7 @@ static int attend(or_cuda_t *cuda, const attention_t *a, const query_t *query,
     if (status != OR_CUDA_OK) {
         return status;
     }
-    status = or_launch(cuda, weigh_rows, dim3(a->rows, a->heads.count), dim3(THREADS), 0, *a);
+    status = launch_weights(cuda, a);
     if (status != OR_CUDA_OK) {
         return status;
     }
@@ -102,7 +124,15 @@ int or_cuda_attention(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
     }
     assert(heads->group <= OR_CUDA_GROUP_MAX);
     assert(heads->first + heads->count <= kv->kv_heads * heads->group);
-    attention_t a = {*kv, layer, seen, rows, *heads, scores, scores_stride};
+    attention_t a = {*kv,
+                     layer,
+                     seen,
+                     rows,
+                     *heads,
+                     scores,
+                     scores_stride,
+                     scores + (size_t)rows * heads->count * scores_stride,
+                     (uint32_t)((scores_stride + OR_ATTENTION_PART - 1) / OR_ATTENTION_PART)};
     query_t queries = {query, query_stride, scale};
     // Blocks that reach over heads are made when these are whole.
     bool straddles = to->blocks && kv->head_dim % OR_QUANT_BLOCK != 0;

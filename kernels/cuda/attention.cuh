@@ -1,8 +1,9 @@
 // attention - what the three steps of attention on a GPU share.
 //
 //     scores   attention_scores.cu    lanes are positions     a page's K meets up to 16 queries at once
-//     softmax  attention.cu           a block for a query     its sum is 16 chains, which one warp walks
+//     softmax  attention.cu           a block for a query     a warp for a part, whose sum is 16 chains
 //     values   attention_values.cu    lanes are dimensions    V is staged for the queries of eight warps
+//     parts    attention_values.cu    where blocks took a part of the values each: adds up their sums
 //
 // A *query* is one head of one row. What one step leaves to the next lies in the scores of each, by position.
 // Rows of one sequence that follow each other see the same pages. One block takes a *run* of such rows, with
@@ -23,6 +24,8 @@ typedef struct {
     or_cuda_heads_t heads;
     float *scores;
     size_t scores_stride;
+    float *sums; // [rows][heads.count][parts][head_dim] of each part, for blocks that take one each
+    uint32_t parts;
 } attention_t;
 
 // The query head at a place of a KV head's group, and whether it is there.
@@ -41,6 +44,19 @@ OR_DEVICE bool has_head(const attention_t *a, uint32_t kv_head, uint32_t place)
 OR_DEVICE float *scores_of(const attention_t *a, uint32_t row, uint32_t head)
 {
     return a->scores + ((size_t)row * a->heads.count + head) * a->scores_stride;
+}
+
+// Return the sums of a part of it.
+OR_DEVICE float *sums_of(const attention_t *a, uint32_t row, uint32_t head, uint32_t part)
+{
+    size_t query = (size_t)row * a->heads.count + head;
+    return a->sums + (query * a->parts + part) * a->kv.head_dim;
+}
+
+// Return how many positions a row sees.
+OR_DEVICE uint32_t seen_by(const attention_t *a, uint32_t row)
+{
+    return a->seen[row].committed + a->seen[row].chain_count;
 }
 
 typedef struct {

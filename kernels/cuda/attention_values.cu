@@ -1,11 +1,19 @@
-// Values: each query's sum of V, weighted, one chain over positions. What keeps a chain waiting is its loads, not its
-// steps, so that all warps of a block together bring what comes next while they add what they brought before.
+// Values: each query's sum of V, weighted, a chain over the positions of each part. What keeps a chain waiting is its
+// loads, not its steps, so that all warps of a block together bring what comes next while they add what they brought
+// before. Where rows and heads alone are too few blocks for a device, each block takes one part.
 #include "kernels/cuda/attention.cuh"
 
 #define WARPS 8u
 #define QUERIES_MAX 4u // of a warp at most
-#define STAGE 128u     // positions in shared memory at a time
+#define STAGE 128u     // positions in shared memory at a time; a part is whole stages
 #define TOGETHER 8u    // of them added without a look at how many there are
+#define ENOUGH 256u    // thread blocks that keep a device busy: then each takes all parts
+
+// Thread blocks for the dimensions of a head.
+CANONICAL uint32_t slices_of(const attention_t *a)
+{
+    return (a->kv.head_dim - 1) / WARP + 1;
+}
 
 // The work of a warp: it sums values for some query heads of one row. Heads behind the group's last have weights of 0
 // and are not kept.
@@ -121,28 +129,76 @@ OR_DEVICE void add_stage(const float *values, const float *weights, uint32_t cou
     }
 }
 
+// The sums of a warp's queries: `own` of the part that it is in, `before` of all parts before that.
+template <uint32_t QUERIES> struct sums_t {
+    uint32_t begin, end; // positions that the block takes: a part, or all
+    float own[QUERIES];
+    float before[QUERIES];
+};
+
+// Begin a part where this position is the first of one.
+template <uint32_t QUERIES> OR_DEVICE void enter(sums_t<QUERIES> *sums, uint32_t position)
+{
+    if (position % OR_ATTENTION_PART != 0 || position == sums->begin) {
+        return;
+    }
+    for (uint32_t q = 0; q < QUERIES; q++) {
+        bool first = position == OR_ATTENTION_PART;
+        sums->before[q] = first ? sums->own[q] : sums->before[q] + sums->own[q];
+        sums->own[q] = 0.0f;
+    }
+}
+
 template <typename T, uint32_t QUERIES>
 OR_DEVICE void add_chain(const attention_t *a, const share_t *share, uint32_t kv_head, uint32_t d,
-                         float *sums)
+                         sums_t<QUERIES> *sums)
 {
     const or_cuda_seen_t *seen = &a->seen[share->row];
     const float *scores = scores_of(a, share->row, share->first);
-    for (uint32_t i = 0; i < seen->chain_count; i++) {
+    uint32_t skipped = sums->begin > seen->committed ? sums->begin - seen->committed : 0;
+    for (uint32_t i = skipped; i < seen->chain_count && seen->committed + i < sums->end; i++) {
+        enter(sums, seen->committed + i);
         vector_t<T> value = slot_vector<T>(&a->kv, VALUES, a->layer, kv_head, seen->slots,
                                            seen->slots_max, seen->chain[i]);
         float number = widen(value.numbers[d], scale_at(&value, d));
         for (uint32_t q = 0; q < QUERIES; q++) {
             if (q < share->heads) {
                 float weight = scores[q * a->scores_stride + seen->committed + i];
-                sums[q] = fmaf(weight, number, sums[q]);
+                sums->own[q] = fmaf(weight, number, sums->own[q]);
             }
         }
     }
 }
 
-// A block has 32 dimensions of a run; its warps share them out by rows and heads.
+// Keep what the warp summed for one query, and is not a part alone.
+template <uint32_t QUERIES>
+OR_DEVICE void finish(const attention_t *a, const or_cuda_rows_t *to, const share_t *share,
+                      uint32_t d, const sums_t<QUERIES> *sums)
+{
+    bool several = seen_by(a, share->row) > OR_ATTENTION_PART;
+    for (uint32_t q = 0; q < share->heads; q++) {
+        uint32_t begin = (share->first + q) * a->kv.head_dim;
+        float sum = several ? sums->before[q] + sums->own[q] : sums->own[q];
+        write_in_warp(to, share->row, begin + a->kv.head_dim, begin + d, sum);
+    }
+}
+
+// Leave what the warp summed of a part, if its row sees any, to add_parts.
+template <uint32_t QUERIES>
+OR_DEVICE void leave_part(const attention_t *a, const share_t *share, uint32_t d,
+                          const sums_t<QUERIES> *sums)
+{
+    for (uint32_t q = 0; q < share->heads; q++) {
+        if (sums->begin < seen_by(a, share->row) && d < a->kv.head_dim) {
+            uint32_t part = sums->begin / OR_ATTENTION_PART;
+            sums_of(a, share->row, share->first + q, part)[d] = sums->own[q];
+        }
+    }
+}
+
+// A block has 32 dimensions of a run, and all parts or (`apart`) one; its warps share them out by rows and heads.
 template <typename T, uint32_t QUERIES>
-OR_GLOBAL void sum_rows(attention_t a, or_cuda_rows_t to, uint32_t rows_max)
+OR_GLOBAL void sum_rows(attention_t a, or_cuda_rows_t to, uint32_t rows_max, bool apart)
 {
     OR_SHARED_DYNAMIC(float, values);
     float *weights = values + STAGE * WARP;
@@ -152,37 +208,73 @@ OR_GLOBAL void sum_rows(attention_t a, or_cuda_rows_t to, uint32_t rows_max)
         return;
     }
     uint32_t lane = threadIdx.x % WARP;
-    uint32_t d = blockIdx.y * WARP + lane;
+    uint32_t slices = slices_of(&a);
+    uint32_t d = blockIdx.y % slices * WARP + lane;
     share_t share = find_share(&a, &run, kv_head, QUERIES);
     const float *own_weights = weights + threadIdx.x / WARP * QUERIES * STAGE;
-    float sums[QUERIES] = {};
+    sums_t<QUERIES> sums = {};
+    sums.begin = blockIdx.y / slices * OR_ATTENTION_PART;
+    sums.end = apart ? sums.begin + OR_ATTENTION_PART : UINT32_MAX;
+    uint32_t end = run.committed < sums.end ? run.committed : sums.end;
     ahead_t<T, QUERIES> ahead;
-    fetch(&a, &run, &share, kv_head, d, 0, &ahead);
-    for (uint32_t first = 0; first < run.committed; first += STAGE) {
+    fetch(&a, &run, &share, kv_head, d, sums.begin, &ahead);
+    for (uint32_t first = sums.begin; first < end; first += STAGE) {
         or_block_wait();
         put_on_stage(&ahead, values, weights);
         or_block_wait();
-        fetch(&a, &run, &share, kv_head, d, first + STAGE, &ahead);
-        uint32_t rest = share.committed > first ? share.committed - first : 0;
-        add_stage<QUERIES>(values + lane, own_weights, rest < STAGE ? rest : STAGE, sums);
+        if (first + STAGE < end) {
+            fetch(&a, &run, &share, kv_head, d, first + STAGE, &ahead);
+        }
+        if (share.committed > first) {
+            uint32_t rest = share.committed - first;
+            enter(&sums, first);
+            add_stage<QUERIES>(values + lane, own_weights, rest < STAGE ? rest : STAGE, sums.own);
+        }
     }
     if (share.heads > 0 && d < a.kv.head_dim) {
-        add_chain<T, QUERIES>(&a, &share, kv_head, d, sums);
+        add_chain<T, QUERIES>(&a, &share, kv_head, d, &sums);
     }
-    for (uint32_t q = 0; q < share.heads; q++) {
-        uint32_t begin = (share.first + q) * a.kv.head_dim;
-        write_in_warp(&to, share.row, begin + a.kv.head_dim, begin + d, sums[q]);
+    if (apart) {
+        leave_part(&a, &share, d, &sums);
+    } else {
+        finish(&a, &to, &share, d, &sums);
     }
+}
+
+// Add up the parts that each row sees, in order. A thread has a dimension of a head.
+OR_GLOBAL void add_parts(attention_t a, or_cuda_rows_t to)
+{
+    uint32_t row = blockIdx.x;
+    uint32_t i = blockIdx.y * blockDim.x + threadIdx.x;
+    uint32_t n = a.heads.count * a.kv.head_dim;
+    uint32_t parts = (seen_by(&a, row) - 1) / OR_ATTENTION_PART + 1;
+    float sum = 0.0f;
+    if (i < n) {
+        const float *sums = sums_of(&a, row, i / a.kv.head_dim, 0) + i % a.kv.head_dim;
+        sum = sums[0];
+        for (uint32_t part = 1; part < parts; part++) {
+            sum += sums[(size_t)part * a.kv.head_dim];
+        }
+    }
+    write_in_warp(&to, row, n, i, sum);
 }
 
 template <typename T, uint32_t QUERIES>
 static int launch_values_of(or_cuda_t *cuda, const attention_t *a, const or_cuda_rows_t *to)
 {
     uint32_t rows_max = WARPS / ((a->heads.group - 1) / QUERIES + 1);
-    dim3 grid(a->rows, (a->kv.head_dim - 1) / WARP + 1, a->kv.kv_heads);
+    uint32_t slices = slices_of(a);
+    size_t blocks = (size_t)((a->rows - 1) / rows_max + 1) * slices * a->kv.kv_heads;
+    bool apart = a->parts > 1 && blocks < ENOUGH;
+    dim3 grid(a->rows, apart ? slices * a->parts : slices, a->kv.kv_heads);
     size_t staged = STAGE * WARP + WARPS * QUERIES * STAGE;
-    return or_launch(cuda, sum_rows<T, QUERIES>, grid, dim3(WARPS * WARP), staged * sizeof(float),
-                     *a, *to, rows_max);
+    int status = or_launch(cuda, sum_rows<T, QUERIES>, grid, dim3(WARPS * WARP),
+                           staged * sizeof(float), *a, *to, rows_max, apart);
+    if (status != OR_CUDA_OK || !apart) {
+        return status;
+    }
+    dim3 all(a->rows, (a->heads.count * a->kv.head_dim - 1) / (WARPS * WARP) + 1);
+    return or_launch(cuda, add_parts, all, dim3(WARPS * WARP), 0, *a, *to);
 }
 
 // A warp's chains one beside the other cost little, but few queries are sooner done by more warps.

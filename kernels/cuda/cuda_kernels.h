@@ -177,9 +177,17 @@ typedef struct {
     uint32_t first; // place of the first head in its group
 } or_cuda_heads_t;
 
+// Return the floats that attention wants for a query, which is one head of one row and may see so many positions. They are
+// a score for each, and the sums of each part (OR_ATTENTION_PART).
+static inline size_t or_cuda_attention_floats(size_t positions, uint32_t head_dim)
+{
+    return positions + (positions + OR_ATTENTION_PART - 1) / OR_ATTENTION_PART * head_dim;
+}
+
 // Attention of rows whose K and V are stored: query [rows][query_stride] -> to. `scale` multiplies scores. `scores` is room
-// for rows * heads->count * scores_stride floats; no row sees more than scores_stride positions, and room for more
-// changes no bit. Canonical: chains over positions in order, softmax over all of them.
+// for or_cuda_attention_floats(scores_stride, kv->head_dim) floats for each of rows * heads->count queries. No row sees
+// more than scores_stride positions, and room for more changes no bit. Canonical: chains over the positions of a part in
+// order, parts added in order (kernels.h), softmax over all of them.
 int or_cuda_attention(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
                       const or_cuda_seen_t *seen, uint32_t rows, const float *query,
                       size_t query_stride, const or_cuda_heads_t *heads, float scale, float *scores,

@@ -3,6 +3,7 @@
 // bit for bit.
 #include "kernels/canonical.h"
 #include "kernels/kernels.h"
+#include "kernels/kernels_internal.h"
 #include "kernels/quant_internal.h"
 
 // ---- matmul ----
@@ -132,10 +133,21 @@ static void attention_scores_ref(const float *q, size_t q_stride, uint32_t queri
     }
 }
 
-static void softmax_ref(float *scores, uint32_t n)
+// Make of the scores of a part their exponentials, and return the sum.
+static float exponentiate(float *scores, uint32_t n, float max)
+{
+    float sums[LANES] = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        scores[i] = canonical_exp(scores[i] - max);
+        sums[i % LANES] += scores[i];
+    }
+    return canonical_lane_sum(sums);
+}
+
+static void softmax_ref(float *scores, uint32_t first, uint32_t n)
 {
     float maxima[LANES];
-    float sums[LANES] = {0};
+    float total = 0.0f;
     for (uint32_t j = 0; j < LANES; j++) {
         maxima[j] = -INFINITY;
     }
@@ -143,11 +155,11 @@ static void softmax_ref(float *scores, uint32_t n)
         maxima[i % LANES] = canonical_max(scores[i], maxima[i % LANES]);
     }
     float max = canonical_lane_max(maxima);
-    for (uint32_t i = 0; i < n; i++) {
-        scores[i] = canonical_exp(scores[i] - max);
-        sums[i % LANES] += scores[i];
+    for (uint32_t i = 0, count; i < n; i += count) {
+        count = or_part_count(first + i, n - i);
+        total += exponentiate(scores + i, count, max);
     }
-    float factor = 1.0f / canonical_lane_sum(sums);
+    float factor = 1.0f / total;
     for (uint32_t i = 0; i < n; i++) {
         scores[i] *= factor;
     }

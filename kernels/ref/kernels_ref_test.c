@@ -135,7 +135,7 @@ static void attention_is_a_weighted_mean(void **state)
     fill_random(&random, k, HEAD_DIM * OR_KV_BLOCK);
     fill_random(&random, v, OR_KV_BLOCK * HEAD_DIM);
     or_kernels_ref.attention_scores(q, HEAD_DIM, 1, k, HEAD_DIM, 0.5f, scores, OR_KV_BLOCK);
-    or_kernels_ref.softmax(scores, OR_KV_BLOCK);
+    or_kernels_ref.softmax(scores, 0, OR_KV_BLOCK);
     or_kernels_ref.attention_values(scores, OR_KV_BLOCK, 1, v, HEAD_DIM, OR_KV_BLOCK, out,
                                     HEAD_DIM);
     for (size_t p = 0; p < OR_KV_BLOCK; p++) {
@@ -176,9 +176,39 @@ static void lane_sum_follows_the_tree(void **state)
         fours[j] = eights[j] + eights[j + 4];
     }
     float factor = 1.0f / ((fours[0] + fours[2]) + (fours[1] + fours[3]));
-    or_kernels_ref.softmax(scores, N);
+    or_kernels_ref.softmax(scores, 0, N);
     for (size_t i = 0; i < N; i++) {
         assert_true(bits_of(scores[i]) == bits_of(e[i] * factor));
+    }
+}
+
+// A part ends before each multiple of 256, wherever the scores begin, and parts are added in order. Most exponentials are
+// of one size, so that another order, or another border, gives another sum.
+static void parts_end_at_absolute_positions(void **state)
+{
+    (void)state;
+    enum { N = 1100 };
+    static const uint32_t firsts[] = {0, 1, 16, 100, 255, 256, 300, 511};
+    float scores[N], e[N];
+    uint64_t random = test_seed();
+    for (size_t i = 0; i < sizeof firsts / sizeof firsts[0]; i++) {
+        float total = 0.0f;
+        fill_random(&random, scores, N);
+        scores[5] = 1.0f; // the maximum
+        for (uint32_t begin = 0, end; begin < N; begin = end) {
+            end = begin + 256 - (firsts[i] + begin) % 256;
+            end = end < N ? end : N;
+            float lanes[16] = {0};
+            for (uint32_t s = begin; s < end; s++) {
+                e[s] = canonical_exp(scores[s] - 1.0f);
+                lanes[(s - begin) % 16] += e[s];
+            }
+            total += canonical_lane_sum(lanes);
+        }
+        or_kernels_ref.softmax(scores, firsts[i], N);
+        for (size_t s = 0; s < N; s++) {
+            assert_true(bits_of(scores[s]) == bits_of(e[s] * (1.0f / total)));
+        }
     }
 }
 
@@ -280,6 +310,7 @@ int main(void)
         cmocka_unit_test(swiglu_gates),
         cmocka_unit_test(attention_is_a_weighted_mean),
         cmocka_unit_test(lane_sum_follows_the_tree),
+        cmocka_unit_test(parts_end_at_absolute_positions),
         cmocka_unit_test(exp_is_good_to_two_ulps),
         cmocka_unit_test(exp_is_defined_at_the_ends),
         cmocka_unit_test(halves_widen_exactly_and_come_back),

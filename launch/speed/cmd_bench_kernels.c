@@ -112,7 +112,7 @@ static void call_add(const or_kernel_job_t *j)
 
 static void call_softmax(const or_kernel_job_t *j)
 {
-    j->kernels->softmax(j->y, j->inputs);
+    j->kernels->softmax(j->y, 0, j->inputs);
 }
 
 static void call_attention_scores(const or_kernel_job_t *j)

@@ -1,17 +1,21 @@
 // Goal: which rows attention takes together, as tiles of a sequence, changes no bit.
 // Method: two texts of several pages, with a tree on each. First every row is a pass of its own; then
 // many are, both texts' prefix rows and nodes shuffled together, for forms of K and V and numbers of
-// threads. Every row's logits are compared.
+// threads. Every row's logits are compared. Then texts of several parts, whose rows are also computed alone by
+// more threads than there are heads.
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/kernels.h"
 #include "tests/model/model_fixture.h"
 
 #define TEXTS 2u
-#define TOKENS 170u // of the longer text: five pages and a part
-#define NODES 75u   // likewise: more than two tiles
+#define TOKENS 170u      // of the longer text: five pages and a part
+#define SHORT_TOKENS 64u // of the other: no page is left in part
+#define LONG_TOKENS 430u
+#define NODES 75u // of the longer text: more than two tiles
 #define LAST_TOKENS 40u
-#define ROWS (TOKENS + NODES)
+#define ROWS (LONG_TOKENS + NODES)
 #define PASS_ROWS (TEXTS * (LAST_TOKENS + NODES))
 
 typedef struct {
@@ -49,9 +53,9 @@ static void grow(text_t *text, uint64_t *rng, uint32_t vocab_size, uint32_t toke
     }
 }
 
-static void open_run(run_t *run, const char *path, or_model_options_t options, uint64_t seed)
+static void open_run(run_t *run, const char *path, or_model_options_t options,
+                     const uint32_t tokens[TEXTS], uint64_t seed)
 {
-    static const uint32_t tokens[TEXTS] = {TOKENS, 64}; // 64: no page is left in part
     static const uint32_t nodes[TEXTS] = {NODES, 20};
     uint64_t rng = seed;
     options.rows_max = PASS_ROWS;
@@ -142,18 +146,19 @@ static void run_together(run_t *run, uint64_t *rng)
     run_shuffled(run, rng, queues, 2 * TEXTS);
 }
 
-static void check(const char *path, or_kv_type_t key_type, or_kv_type_t value_type)
+static void check(const char *path, const uint32_t tokens[TEXTS], or_kv_type_t key_type,
+                  or_kv_type_t value_type)
 {
     static run_t alone, together;
     uint64_t seed = test_seed();
     uint64_t rng = seed;
     or_model_options_t options = {
         .threads = 1, .cache_type_k = key_type, .cache_type_v = value_type};
-    open_run(&alone, path, options, seed);
+    open_run(&alone, path, options, tokens, seed);
     run_alone(&alone);
     for (options.threads = 1; options.threads <= 5; options.threads += 2) {
         for (uint32_t round = 0; round < 6; round++) {
-            open_run(&together, path, options, seed);
+            open_run(&together, path, options, tokens, seed);
             run_together(&together, &rng);
             assert_same_bits(together.logits, alone.logits,
                              (size_t)TEXTS * ROWS * alone.fixture.vocab_size);
@@ -165,9 +170,10 @@ static void check(const char *path, or_kv_type_t key_type, or_kv_type_t value_ty
 
 static void check_types(const char *path)
 {
-    check(path, OR_KV_F32, OR_KV_F32);
-    check(path, OR_KV_F16, OR_KV_Q8_0);
-    check(path, OR_KV_Q8_0, OR_KV_F16);
+    static const uint32_t tokens[TEXTS] = {TOKENS, SHORT_TOKENS};
+    check(path, tokens, OR_KV_F32, OR_KV_F32);
+    check(path, tokens, OR_KV_F16, OR_KV_Q8_0);
+    check(path, tokens, OR_KV_Q8_0, OR_KV_F16);
 }
 
 static void tiles_do_not_matter_to_two_heads(void **state)
@@ -183,11 +189,41 @@ static void tiles_do_not_matter_to_seven_heads(void **state)
     check_types("tests/model/data/qwen2-14-heads-q8_0.gguf");
 }
 
+// The second text's tree begins before the border of a part and ends behind it.
+static const uint32_t long_tokens[TEXTS] = {LONG_TOKENS, OR_ATTENTION_PART - 10};
+
+static void tiles_do_not_matter_to_parts(void **state)
+{
+    (void)state;
+    check(test_model("tales-1m-f16.gguf"), long_tokens, OR_KV_F32, OR_KV_F32);
+    check(test_model("tales-1m-f16.gguf"), long_tokens, OR_KV_Q8_0, OR_KV_F16);
+}
+
+// Threads share the tile of a single row.
+static void threads_do_not_matter_to_parts(void **state)
+{
+    (void)state;
+    static run_t one, several;
+    uint64_t seed = test_seed();
+    or_model_options_t options = {.threads = 1, .cache_type_v = OR_KV_F16};
+    open_run(&one, test_model("tales-1m-f16.gguf"), options, long_tokens, seed);
+    run_alone(&one);
+    for (options.threads = 2; options.threads <= 8; options.threads++) {
+        open_run(&several, test_model("tales-1m-f16.gguf"), options, long_tokens, seed);
+        run_alone(&several);
+        assert_same_bits(several.logits, one.logits, (size_t)TEXTS * ROWS * one.fixture.vocab_size);
+        close_run(&several);
+    }
+    close_run(&one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_do_not_matter_to_two_heads),
         cmocka_unit_test(tiles_do_not_matter_to_seven_heads),
+        cmocka_unit_test(tiles_do_not_matter_to_parts),
+        cmocka_unit_test(threads_do_not_matter_to_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -248,7 +248,7 @@ static void layers_that_are_away_do_not_matter(void **state)
 static void the_arithmetic_has_a_name(void **state)
 {
     (void)state;
-    static const char *const begins[MODELS] = {"tensor-1/bf16/", "tensor-1/bf16/", "tensor-1/f16/"};
+    static const char *const begins[MODELS] = {"tensor-2/bf16/", "tensor-2/bf16/", "tensor-2/f16/"};
     const or_gpu_choice_t choice = tensor_cores();
     for (size_t m = 0; m < MODELS; m++) {
         model_fixture_t fixture;

@@ -39,7 +39,7 @@ static bool each_of_worker(or_model_t *model, or_attention_scratch_t *scratch, e
     const or_part_t parts[] = {
         OR_PART(scratch->queries, queries),
         OR_PART(scratch->scores, or_attention_scores_max(model)),
-        OR_PART(scratch->sums, queries),
+        OR_PART(scratch->parts, or_attention_parts_max(model)),
         OR_PART(scratch->decoded_keys, block),
         OR_PART(scratch->decoded_values, block),
         OR_PART(scratch->keys.blocks, gathered),

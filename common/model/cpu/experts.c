@@ -182,7 +182,7 @@ static void weigh_row(const or_model_t *model, const or_layer_t *layer, float *l
     float biased[OR_EXPERTS_MAX];
     if (!model->arch->gates_by_sigmoid) {
         or_experts_choose(logits, count, used, chosen);
-        model->kernels->softmax(logits, count);
+        model->kernels->softmax(logits, 0, count);
         return;
     }
     const float *bias = layer->router_bias; // NULL if the family's table has none

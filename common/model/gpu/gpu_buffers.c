@@ -13,10 +13,12 @@ static void describe_rows(const or_gpu_t *gpu, size_t width, size_t stride, or_c
     rows->halves_type = gpu->tensor_type == OR_TENSOR_F16 ? OR_CUDA_F16 : OR_CUDA_BF16;
 }
 
-// Scores of one row that sees the whole context, with the room that is usual for some more.
+// What attention wants for one row that sees the whole context, with the room that is usual for some more.
 static size_t scores_floats(const or_model_t *model)
 {
-    size_t row = (size_t)or_span_length(model->share.heads) * or_gpu_steps_round(model->context);
+    size_t row =
+        or_span_length(model->share.heads) *
+        or_cuda_attention_floats(or_gpu_steps_round(model->context), model->shape.head_dim);
     size_t most = model->rows_max * row;
     size_t usual = most < OR_GPU_SCORES ? most : OR_GPU_SCORES;
     return row > usual ? row : usual;

@@ -20,7 +20,7 @@
 #include "common/model/model_draws.h"
 #include "common/model/model_internal.h"
 
-// The floats of scores that attention has at a time, for as many rows as fit, unless one row needs more. 32 MiB stay
+// The floats of scores and sums that attention has at a time, for as many rows as fit, unless one row needs more. 32 MiB stay
 // in the second-level cache of a large device.
 #define OR_GPU_SCORES ((size_t)8 << 20)
 

@@ -351,7 +351,8 @@ static or_status_t attend(or_model_t *model, const place_t *place, uint32_t rows
     const float *query = query_of(model, place->layer);
     size_t blocks = (gpu->positions_max + OR_KV_BLOCK - 1) / OR_KV_BLOCK;
     size_t stride = blocks * OR_KV_BLOCK;
-    size_t rows_max = gpu->scores_floats / (heads.count * stride);
+    size_t floats = or_cuda_attention_floats(stride, model->shape.head_dim);
+    size_t rows_max = gpu->scores_floats / (heads.count * floats);
     for (uint32_t first = 0; first < rows; first += (uint32_t)rows_max) {
         uint32_t some = rows - first < rows_max ? rows - first : (uint32_t)rows_max;
         const or_cuda_rows_t to = or_gpu_rows_from(&gpu->attended, first);

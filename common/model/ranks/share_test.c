@@ -352,10 +352,10 @@ static void the_arithmetic_names_the_cache(void **state)
         or_kv_type_t k, v;
         const char *id;
     } cases[] = {
-        {OR_KV_F32, OR_KV_F32, "canonical-1"},
-        {OR_KV_F16, OR_KV_F32, "canonical-1/k-f16"},
-        {OR_KV_F32, OR_KV_Q8_0, "canonical-1/v-q8_0"},
-        {OR_KV_F16, OR_KV_Q8_0, "canonical-1/k-f16/v-q8_0"},
+        {OR_KV_F32, OR_KV_F32, "canonical-2"},
+        {OR_KV_F16, OR_KV_F32, "canonical-2/k-f16"},
+        {OR_KV_F32, OR_KV_Q8_0, "canonical-2/v-q8_0"},
+        {OR_KV_F16, OR_KV_Q8_0, "canonical-2/k-f16/v-q8_0"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         or_model_t *model = NULL;

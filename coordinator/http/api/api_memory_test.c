@@ -76,7 +76,7 @@ static or_generate_delta_t delta_of(uint32_t index)
                                  .tree_accepted = accepted,
                                  .tree_accepted_count = 1,
                                  .finish = index + 1 == DELTAS ? OR_FINISH_STOP : OR_FINISH_NONE,
-                                 .arith_id = "canonical-1",
+                                 .arith_id = "canonical-2",
                                  .seed = 5};
 }
 

@@ -59,7 +59,7 @@ static or_generate_delta_t delta_of(const char *bytes, size_t count, bool end)
     return (or_generate_delta_t){.text = (const uint8_t *)bytes,
                                  .text_bytes = (uint32_t)count,
                                  .finish = end ? OR_FINISH_STOP : OR_FINISH_NONE,
-                                 .arith_id = "canonical-1",
+                                 .arith_id = "canonical-2",
                                  .seed = 5};
 }
 

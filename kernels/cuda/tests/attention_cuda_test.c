@@ -97,13 +97,25 @@ static void attend(const case_t *c, uint32_t n, const float *query, const float 
         or_kernels_ref.attention_scores(query, 0, 1, keys + p * head_dim, head_dim, scale_of(c),
                                         scores + p, 0);
     }
-    or_kernels_ref.softmax(scores, n);
-    memset(out, 0, head_dim * sizeof *out);
+    or_kernels_ref.softmax(scores, 0, n);
+    float *part = kv_test_allocate(head_dim * sizeof *part);
     for (size_t p = 0; p < n; p += OR_KV_BLOCK) {
         uint32_t rest = n - (uint32_t)p;
+        if (p % OR_ATTENTION_PART == 0) {
+            memset(part, 0, head_dim * sizeof *part);
+        }
         or_kernels_ref.attention_values(scores + p, 0, 1, values + p * head_dim, head_dim,
-                                        rest < OR_KV_BLOCK ? rest : OR_KV_BLOCK, out, 0);
+                                        rest < OR_KV_BLOCK ? rest : OR_KV_BLOCK, part, 0);
+        if ((p + OR_KV_BLOCK) % OR_ATTENTION_PART != 0 && rest > OR_KV_BLOCK) {
+            continue; // the part goes on
+        }
+        if (p < OR_ATTENTION_PART) {
+            memcpy(out, part, head_dim * sizeof *out);
+        } else {
+            or_kernels_ref.add(out, part, head_dim);
+        }
     }
+    free(part);
     free(scores);
 }
 
@@ -168,8 +180,9 @@ static void attend_on_device(uint64_t *random, const case_t *c, const or_cuda_ro
     size_t spare = test_below(random, 4) > 0 ? test_below(random, 3) : 1000;
     size_t stride = c->cache->context + KV_TEST_CHAIN_MAX + spare;
     float *query = cuda_test_upload(test_device, c->query, rows * c->stride * sizeof *query);
+    size_t floats = or_cuda_attention_floats(stride, c->cache->kv.head_dim);
     float *scores =
-        cuda_test_upload(test_device, NULL, rows * c->heads.count * stride * sizeof *scores);
+        cuda_test_upload(test_device, NULL, rows * c->heads.count * floats * sizeof *scores);
     cuda_test_ok(or_cuda_attention(test_device, &c->cache->kv, c->layer, c->rows->device_seen, rows,
                                    query, c->stride, &c->heads, scale_of(c), scores, stride, to));
     or_cuda_free(test_device, scores);
@@ -269,15 +282,21 @@ static void many_rows_attend_as_ref(void **state)
     }
 }
 
-// More positions than softmax and the values stage at a time.
+// Texts that end at and beside the borders of parts, so that trees lie across them, and more positions than softmax takes
+// at a time. Few rows are summed by parts; many, of which there are blocks enough, are not.
 static void long_contexts_attend_as_ref(void **state)
 {
     (void)state;
     uint64_t random = test_seed();
-    sizes_t sizes = {{OR_KV_F16, OR_KV_Q8_0}, 1, 1, 32, 2500, 6};
-    check_sizes(&random, KIND_PLAIN, &sizes);
-    sizes = (sizes_t){{OR_KV_F32, OR_KV_F32}, 1, 2, 20, 1025, 4};
-    check_sizes(&random, KIND_PLAIN, &sizes);
+    static const uint32_t lengths[] = {240, 255, 256, 257, 490, 511, 512, 513, 1024, 1025};
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        sizes_t sizes = {kv_test_mixes[i % KV_TEST_MIXES], 1, i % 2 + 1, 20, lengths[i], 4};
+        check_sizes(&random, KIND_PLAIN, &sizes);
+    }
+    sizes_t longest = {{OR_KV_F16, OR_KV_Q8_0}, 1, 1, 32, 4500, 3};
+    check_sizes(&random, KIND_PLAIN, &longest);
+    sizes_t many = {{OR_KV_F16, OR_KV_F16}, 16, 3, 256, 300, 33};
+    check_sizes(&random, KIND_PLAIN, &many);
 }
 
 static void no_rows_are_nothing(void **state)
