@@ -41,21 +41,46 @@ typedef struct {
 // to = rmsnorm(x) of `rows` rows of n floats; to->values may be x.
 int or_cuda_rmsnorm(or_cuda_t *cuda, const float *x, size_t x_stride, const float *weight,
                     uint32_t n, float eps, uint32_t rows, const or_cuda_rows_t *to);
-// Rotate heads that lie one after the other in each row, by row r's position: cosine and sine [context][head_dim / 2].
+// The same of each of `heads` heads of a row by itself, in place. They lie one after the other, head_dim floats each, and
+// share their weights.
+int or_cuda_rmsnorm_heads(or_cuda_t *cuda, float *x, size_t x_stride, uint32_t heads,
+                          uint32_t head_dim, const float *weight, float eps, uint32_t rows);
+// to = layer norm of x, as or_layer_norm (common/model/cpu/elementwise.h) makes it; bias may be NULL, to->values x.
+int or_cuda_layer_norm(or_cuda_t *cuda, const float *x, size_t x_stride, const float *weight,
+                       const float *bias, uint32_t n, float eps, uint32_t rows,
+                       const or_cuda_rows_t *to);
+// Rotate the first `dims` elements of heads that lie one after the other in each row, by row r's position: cosine and
+// sine [context][dims / 2].
 int or_cuda_rope(or_cuda_t *cuda, bool halves, float *x, size_t x_stride, uint32_t heads,
-                 uint32_t head_dim, const float *cosine, const float *sine,
+                 uint32_t head_dim, uint32_t dims, const float *cosine, const float *sine,
                  const uint32_t *positions, uint32_t rows);
-// gate = swiglu(gate, up), in place.
-int or_cuda_swiglu(or_cuda_t *cuda, const or_cuda_rows_t *gate, const float *up, size_t up_stride,
-                   uint32_t n, uint32_t rows);
+
+// The activations of common/model/cpu/elementwise.h.
+typedef enum {
+    OR_CUDA_SILU_GATED,
+    OR_CUDA_GELU_GATED,
+    OR_CUDA_GELU,
+    OR_CUDA_GELU_EXACT,
+    OR_CUDA_RELU
+} or_cuda_activation_t;
+
+// gate = f(gate), or f(gate) * up of a gated one, in place. `up` of others is not read.
+int or_cuda_activate(or_cuda_t *cuda, or_cuda_activation_t activation, const or_cuda_rows_t *gate,
+                     const float *up, size_t up_stride, uint32_t n, uint32_t rows);
+// to = factor * x; to->values may be x.
+int or_cuda_scale(or_cuda_t *cuda, const float *x, size_t x_stride, float factor, uint32_t n,
+                  uint32_t rows, const or_cuda_rows_t *to);
+// x = cap * tanh(x / cap)
+int or_cuda_softcap(or_cuda_t *cuda, float *x, size_t x_stride, float cap, uint32_t n,
+                    uint32_t rows);
 // y += x. With x_stride 0 it is the same x, a bias, in every row.
 int or_cuda_add(or_cuda_t *cuda, float *y, size_t y_stride, const float *x, size_t x_stride,
                 uint32_t n, uint32_t rows);
 // Write only the blocks of rows whose floats are there.
 int or_cuda_quantize(or_cuda_t *cuda, const or_cuda_rows_t *x, uint32_t n, uint32_t rows);
 // y += ((p0 + p1) + (p2 + p3)) + ... over `count` (1, 2, 4 or 8) parts, `part_stride` floats apart, each
-// [rows][p_stride].
-int or_cuda_add_parts(or_cuda_t *cuda, float *y, size_t y_stride, const float *parts,
+// [rows][p_stride]. With `over` it is y = that, and y may be the first part.
+int or_cuda_add_parts(or_cuda_t *cuda, bool over, float *y, size_t y_stride, const float *parts,
                       size_t part_stride, size_t p_stride, uint32_t count, uint32_t n,
                       uint32_t rows);
 

@@ -4,6 +4,8 @@
 
 #include <assert.h>
 
+#include "common/base/math/elementwise_inline.h"
+
 // ---- element by element ----
 
 #define THREADS 256u
@@ -21,13 +23,14 @@ OR_DEVICE uint32_t row_element(void)
 }
 
 OR_GLOBAL void rope_rows(bool halves, float *x, size_t x_stride, uint32_t pairs, uint32_t head_dim,
-                         const float *cosine, const float *sine, const uint32_t *positions)
+                         uint32_t dims, const float *cosine, const float *sine,
+                         const uint32_t *positions)
 {
     uint32_t pair = row_element();
     if (pair >= pairs) {
         return;
     }
-    uint32_t half = head_dim / 2;
+    uint32_t half = dims / 2;
     uint32_t head = pair / half;
     uint32_t i = pair % half;
     float *first = x + blockIdx.x * x_stride + (size_t)head * head_dim + (halves ? i : 2 * i);
@@ -36,36 +39,108 @@ OR_GLOBAL void rope_rows(bool halves, float *x, size_t x_stride, uint32_t pairs,
 }
 
 int or_cuda_rope(or_cuda_t *cuda, bool halves, float *x, size_t x_stride, uint32_t heads,
-                 uint32_t head_dim, const float *cosine, const float *sine,
+                 uint32_t head_dim, uint32_t dims, const float *cosine, const float *sine,
                  const uint32_t *positions, uint32_t rows)
 {
-    uint32_t pairs = heads * (head_dim / 2);
+    uint32_t pairs = heads * (dims / 2);
     if (rows == 0 || pairs == 0) {
         return OR_CUDA_OK;
     }
     return or_launch(cuda, rope_rows, row_grid(rows, pairs), dim3(THREADS), 0, halves, x, x_stride,
-                     pairs, head_dim, cosine, sine, positions);
+                     pairs, head_dim, dims, cosine, sine, positions);
 }
 
-OR_GLOBAL void swiglu_rows(or_cuda_rows_t gate, const float *up, size_t up_stride, uint32_t n)
+template <or_cuda_activation_t ACTIVATION> OR_DEVICE float activated(float gate, float up)
 {
+    if constexpr (ACTIVATION == OR_CUDA_SILU_GATED) {
+        return canonical_swiglu(gate, up);
+    } else if constexpr (ACTIVATION == OR_CUDA_GELU_EXACT) {
+        return inline_gelu_exact(gate);
+    } else if constexpr (ACTIVATION == OR_CUDA_RELU) {
+        return inline_relu(gate);
+    } else {
+        float steepness = inline_gelu_steepness(gate);
+        return canonical_swiglu(gate * steepness, up / steepness);
+    }
+}
+
+template <or_cuda_activation_t ACTIVATION>
+OR_GLOBAL void activate_rows(or_cuda_rows_t gate, const float *up, size_t up_stride, uint32_t n)
+{
+    constexpr bool gated = ACTIVATION == OR_CUDA_SILU_GATED || ACTIVATION == OR_CUDA_GELU_GATED;
     uint32_t row = blockIdx.x;
     uint32_t i = row_element();
     float value = 0.0f;
     if (i < n) {
-        value = canonical_swiglu(gate.values[row * gate.stride + i], up[row * up_stride + i]);
+        value = activated<ACTIVATION>(gate.values[row * gate.stride + i],
+                                      gated ? up[row * up_stride + i] : 1.0f);
     }
     write_in_warp(&gate, row, n, i, value);
 }
 
-int or_cuda_swiglu(or_cuda_t *cuda, const or_cuda_rows_t *gate, const float *up, size_t up_stride,
-                   uint32_t n, uint32_t rows)
+typedef void activate_t(or_cuda_rows_t gate, const float *up, size_t up_stride, uint32_t n);
+
+static activate_t *activate_kernel(or_cuda_activation_t activation)
+{
+    switch (activation) {
+    case OR_CUDA_GELU_GATED:
+        return activate_rows<OR_CUDA_GELU_GATED>;
+    case OR_CUDA_GELU:
+        return activate_rows<OR_CUDA_GELU>;
+    case OR_CUDA_GELU_EXACT:
+        return activate_rows<OR_CUDA_GELU_EXACT>;
+    case OR_CUDA_RELU:
+        return activate_rows<OR_CUDA_RELU>;
+    default:
+        assert(activation == OR_CUDA_SILU_GATED);
+        return activate_rows<OR_CUDA_SILU_GATED>;
+    }
+}
+
+int or_cuda_activate(or_cuda_t *cuda, or_cuda_activation_t activation, const or_cuda_rows_t *gate,
+                     const float *up, size_t up_stride, uint32_t n, uint32_t rows)
 {
     if (rows == 0 || n == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, swiglu_rows, row_grid(rows, n), dim3(THREADS), 0, *gate, up, up_stride,
-                     n);
+    return or_launch(cuda, activate_kernel(activation), row_grid(rows, n), dim3(THREADS), 0, *gate,
+                     up, up_stride, n);
+}
+
+OR_GLOBAL void scale_rows(const float *x, size_t x_stride, float factor, uint32_t n,
+                          or_cuda_rows_t to)
+{
+    uint32_t row = blockIdx.x;
+    uint32_t i = row_element();
+    write_in_warp(&to, row, n, i, i < n ? x[row * x_stride + i] * factor : 0.0f);
+}
+
+int or_cuda_scale(or_cuda_t *cuda, const float *x, size_t x_stride, float factor, uint32_t n,
+                  uint32_t rows, const or_cuda_rows_t *to)
+{
+    if (rows == 0 || n == 0) {
+        return OR_CUDA_OK;
+    }
+    return or_launch(cuda, scale_rows, row_grid(rows, n), dim3(THREADS), 0, x, x_stride, factor, n,
+                     *to);
+}
+
+OR_GLOBAL void softcap_rows(float *x, size_t x_stride, float cap, uint32_t n)
+{
+    uint32_t i = row_element();
+    if (i < n) {
+        float *at = x + blockIdx.x * x_stride + i;
+        *at = inline_softcap(*at, cap);
+    }
+}
+
+int or_cuda_softcap(or_cuda_t *cuda, float *x, size_t x_stride, float cap, uint32_t n,
+                    uint32_t rows)
+{
+    if (rows == 0 || n == 0) {
+        return OR_CUDA_OK;
+    }
+    return or_launch(cuda, softcap_rows, row_grid(rows, n), dim3(THREADS), 0, x, x_stride, cap, n);
 }
 
 OR_GLOBAL void add_rows(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t n)
@@ -156,18 +231,19 @@ template <uint32_t COUNT> OR_DEVICE float sum_parts(const float *parts, size_t s
 }
 
 template <uint32_t COUNT>
-OR_GLOBAL void add_part_rows(float *y, size_t y_stride, const float *parts, size_t part_stride,
-                             size_t p_stride, uint32_t n)
+OR_GLOBAL void add_part_rows(bool over, float *y, size_t y_stride, const float *parts,
+                             size_t part_stride, size_t p_stride, uint32_t n)
 {
     uint32_t i = row_element();
     if (i < n) {
-        const float *first = parts + blockIdx.x * p_stride + i;
-        y[blockIdx.x * y_stride + i] += sum_parts<COUNT>(first, part_stride);
+        float sum = sum_parts<COUNT>(parts + blockIdx.x * p_stride + i, part_stride);
+        float *at = y + blockIdx.x * y_stride + i;
+        *at = over ? sum : *at + sum;
     }
 }
 
-typedef void add_parts_t(float *y, size_t y_stride, const float *parts, size_t part_stride,
-                         size_t p_stride, uint32_t n);
+typedef void add_parts_t(bool over, float *y, size_t y_stride, const float *parts,
+                         size_t part_stride, size_t p_stride, uint32_t n);
 
 static add_parts_t *add_parts_kernel(uint32_t count)
 {
@@ -184,14 +260,14 @@ static add_parts_t *add_parts_kernel(uint32_t count)
     }
 }
 
-int or_cuda_add_parts(or_cuda_t *cuda, float *y, size_t y_stride, const float *parts,
+int or_cuda_add_parts(or_cuda_t *cuda, bool over, float *y, size_t y_stride, const float *parts,
                       size_t part_stride, size_t p_stride, uint32_t count, uint32_t n,
                       uint32_t rows)
 {
     if (rows == 0 || n == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, add_parts_kernel(count), row_grid(rows, n), dim3(THREADS), 0, y,
+    return or_launch(cuda, add_parts_kernel(count), row_grid(rows, n), dim3(THREADS), 0, over, y,
                      y_stride, parts, part_stride, p_stride, n);
 }
 
@@ -283,4 +359,103 @@ int or_cuda_rmsnorm(or_cuda_t *cuda, const float *x, size_t x_stride, const floa
     }
     return or_launch(cuda, rmsnorm_rows, dim3(rows), dim3(NORM_THREADS), 0, x, x_stride, weight, n,
                      eps, *to);
+}
+
+// ---- rmsnorm of heads ----
+//
+// A warp has a head. All of its lanes have read the head when the first learns the sum, so it is written in place.
+
+#define HEAD_WARPS (THREADS / (2 * LANES))
+
+OR_GLOBAL void rmsnorm_heads(float *x, size_t x_stride, uint32_t heads, uint32_t head_dim,
+                             const float *weight, float eps)
+{
+    uint32_t lane = threadIdx.x % (2 * LANES);
+    uint32_t head = blockIdx.y * HEAD_WARPS + threadIdx.x / (2 * LANES);
+    if (head >= heads) {
+        return;
+    }
+    x += blockIdx.x * x_stride + (size_t)head * head_dim;
+    float squares = walk_squares(x, head_dim, lane % LANES, 0.0f);
+    float factor = canonical_rms_factor(lane_sum(squares), head_dim, eps);
+    for (uint32_t i = lane; i < head_dim; i += 2 * LANES) {
+        x[i] = x[i] * factor * weight[i];
+    }
+}
+
+int or_cuda_rmsnorm_heads(or_cuda_t *cuda, float *x, size_t x_stride, uint32_t heads,
+                          uint32_t head_dim, const float *weight, float eps, uint32_t rows)
+{
+    if (rows == 0 || heads == 0 || head_dim == 0) {
+        return OR_CUDA_OK;
+    }
+    return or_launch(cuda, rmsnorm_heads, dim3(rows, (heads - 1) / HEAD_WARPS + 1), dim3(THREADS),
+                     0, x, x_stride, heads, head_dim, weight, eps);
+}
+
+// ---- layer norm ----
+//
+// Both sums are one chain of doubles, which the first thread walks.
+
+OR_DEVICE double walk_sum(const float *stage, uint32_t count, double sum)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        sum += (double)stage[i];
+    }
+    return sum;
+}
+
+OR_DEVICE double walk_distances(const float *stage, uint32_t count, double mean, double squares)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        double distance = (double)stage[i] - mean;
+        squares += distance * distance;
+    }
+    return squares;
+}
+
+// Walk the row once for its mean and once for its squares.
+OR_GLOBAL void layer_norm_rows(const float *x, size_t x_stride, const float *weight,
+                               const float *bias, uint32_t n, float eps, or_cuda_rows_t to)
+{
+    OR_SHARED(float, stage, STAGE);
+    OR_SHARED(double, told, 2); // mean and factor
+    uint32_t row = blockIdx.x;
+    x += row * x_stride;
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        double sum = 0;
+        for (uint32_t first = 0; first < n; first += STAGE) {
+            uint32_t count = n - first < STAGE ? n - first : STAGE;
+            fill_stage(stage, x + first, count);
+            or_block_wait();
+            if (threadIdx.x == 0) {
+                sum = turn == 0 ? walk_sum(stage, count, sum)
+                                : walk_distances(stage, count, told[0], sum);
+            }
+            or_block_wait();
+        }
+        if (threadIdx.x == 0) {
+            told[turn] = turn == 0 ? sum / n : 1 / sqrt(sum / n + (double)eps);
+        }
+        or_block_wait();
+    }
+    for (uint32_t i = threadIdx.x; i - i % OR_QUANT_BLOCK < n; i += NORM_THREADS) {
+        float value = 0.0f;
+        if (i < n) {
+            value = (float)(((double)x[i] - told[0]) * told[1]) * weight[i];
+            value = bias ? value + bias[i] : value;
+        }
+        write_in_warp(&to, row, n, i, value);
+    }
+}
+
+int or_cuda_layer_norm(or_cuda_t *cuda, const float *x, size_t x_stride, const float *weight,
+                       const float *bias, uint32_t n, float eps, uint32_t rows,
+                       const or_cuda_rows_t *to)
+{
+    if (rows == 0 || n == 0) {
+        return OR_CUDA_OK;
+    }
+    return or_launch(cuda, layer_norm_rows, dim3(rows), dim3(NORM_THREADS), 0, x, x_stride, weight,
+                     bias, n, eps, *to);
 }

@@ -63,11 +63,11 @@ static int wait_or_not(or_cuda_t *cuda)
     return goes_well() ? or_gpu_functions()->wait(cuda) : BROKEN;
 }
 
-static int add_parts_or_not(or_cuda_t *cuda, float *y, size_t y_stride, const float *parts,
-                            size_t part_stride, size_t p_stride, uint32_t count, uint32_t n,
-                            uint32_t rows)
+static int add_parts_or_not(or_cuda_t *cuda, bool over, float *y, size_t y_stride,
+                            const float *parts, size_t part_stride, size_t p_stride, uint32_t count,
+                            uint32_t n, uint32_t rows)
 {
-    return goes_well() ? or_gpu_functions()->add_parts(cuda, y, y_stride, parts, part_stride,
+    return goes_well() ? or_gpu_functions()->add_parts(cuda, over, y, y_stride, parts, part_stride,
                                                        p_stride, count, n, rows)
                        : BROKEN;
 }
@@ -245,13 +245,13 @@ static int record_end_noted(or_cuda_t *cuda, or_cuda_recording_t **recording_p)
     return or_gpu_functions()->record_end(cuda, recording_p);
 }
 
-static int add_parts_unless_recorded(or_cuda_t *cuda, float *y, size_t y_stride, const float *parts,
-                                     size_t part_stride, size_t p_stride, uint32_t count,
-                                     uint32_t n, uint32_t rows)
+static int add_parts_unless_recorded(or_cuda_t *cuda, bool over, float *y, size_t y_stride,
+                                     const float *parts, size_t part_stride, size_t p_stride,
+                                     uint32_t count, uint32_t n, uint32_t rows)
 {
     return recording_now ? BROKEN
-                         : or_gpu_functions()->add_parts(cuda, y, y_stride, parts, part_stride,
-                                                         p_stride, count, n, rows);
+                         : or_gpu_functions()->add_parts(cuda, over, y, y_stride, parts,
+                                                         part_stride, p_stride, count, n, rows);
 }
 
 // The same tokens by turns at the same place: the first two passes' logits come again.

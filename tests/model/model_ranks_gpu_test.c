@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "common/model/gpu/gpu_internal.h"
+#include "tests/families/family_file.h"
 #include "tests/model/ranks_script.h"
 #include "tests/support/requantize.h"
 #include "tests/support/thread_world.h"
@@ -144,6 +145,22 @@ static void ranks_of_super_blocks_give_the_same_bits(void **state)
     char *path = test_requantize(test_model("tales-6m-f16.gguf"), OR_TENSOR_Q4_K);
     check(path, OR_KV_F32, play_one_pass, cases, COUNT(cases));
     free(path);
+}
+
+// Norms of heads and of all heads together, sums that are normalised or scaled before they are added, an FFN without a gate.
+static void ranks_of_other_families_give_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"qwen3/0",   "olmo2/0",      "gemma/0",
+                                        "granite/0", "starcoder2/0", "command-r/0"};
+    static const case_t cases[] = {{.size = 2, .stages = 1},
+                                   {.size = 2, .stages = 2, .by_host = true}};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        char *path = family_file_make(names[i]);
+        print_message("%s\n", names[i]);
+        check(path, OR_KV_F32, play_one_pass, cases, COUNT(cases));
+        free(path);
+    }
 }
 
 // ---- which way sums go ----
@@ -448,6 +465,7 @@ int main(void)
         cmocka_unit_test(ranks_of_uneven_groups_give_the_same_bits),
         cmocka_unit_test(ranks_of_an_odd_shape_give_the_same_bits),
         cmocka_unit_test(ranks_of_super_blocks_give_the_same_bits),
+        cmocka_unit_test(ranks_of_other_families_give_the_same_bits),
         cmocka_unit_test(sums_go_by_the_host_where_one_cannot_do_otherwise),
         cmocka_unit_test(all_record_or_none),
         cmocka_unit_test(none_leaves_while_another_waits),

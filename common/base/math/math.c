@@ -96,16 +96,7 @@ double or_pow(double base, double exponent)
     return or_exp(exponent * or_ln(base));
 }
 
-// erfc(z) = t exp(-z^2 + p(t)) with t = 2 / (2 + z), for z >= 0 (Press et al., "Numerical Recipes", section 6.2.2). The
-// polynomial is our own: a fit of ln(erfc(z) exp(z^2) / t) at 400 Chebyshev nodes of t, for z up to 26.
 double or_erfc(double x)
 {
-    static const double fit[] = {
-        -1.26551222504,   1.00000604377,   0.374843187729, 0.0856881426696, -0.108859864816,
-        0.00970518327281, -0.822256964518, 2.54431105421,  -6.1502220617,   11.3865499812,
-        -14.063462577,    11.1723850405,   -5.53903232744, 1.57211907915,   -0.196261692107};
-    double z = fabs(x);
-    double t = 2 / (2 + z);
-    double tail = t * or_exp(polynomial(t, fit, sizeof fit / sizeof *fit) - z * z);
-    return x < 0 ? 2 - tail : tail;
+    return inline_erfc(x);
 }

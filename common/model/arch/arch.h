@@ -1,8 +1,8 @@
 // arch - what tells one transformer family from another, as data.
 //
 // A family is a file of tables (families/). It lists the metadata beyond what all have, the tensors with their shapes,
-// and the operations of a layer in order, which cpu/forward.c walks. Metadata keys are "<name>.<suffix>" in every GGUF
-// file, and names and meanings are llama.cpp's.
+// and the operations of a layer in order, which cpu/forward.c and gpu/gpu_ops.c walk. Metadata keys are
+// "<name>.<suffix>" in every GGUF file, and names and meanings are llama.cpp's.
 //
 // All operations work on the rows of a pass. What each reads and writes:
 //
@@ -221,7 +221,7 @@ typedef struct {
     // windows.
     uint32_t rope_period;
     bool rotates_all_without_windows;
-    // Operations, and a whole tensor for each matrix, are those of Llama: what a GPU runs, and what can be inflated.
+    // Operations, and a whole tensor for each matrix, are those of Llama: what can be inflated.
     bool is_plain;
     const or_arch_key_t *keys;             // ends with a zeroed row
     const or_arch_tensor_t *layer_tensors; // ends with a zeroed row

@@ -3,13 +3,10 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "common/base/math/math.h"
+#include "common/base/math/elementwise_inline.h"
 
-#define GELU_CUBE 0.044715f
 #define CLAMP 7.0f
 #define CLAMPED_STEEPNESS 1.702f
-#define ROOT_OF_HALF 0.70710678118654752
-#define GELU_SCALE 0.7978845608f // sqrt(2 / pi)
 
 void or_scale(float *x, uint32_t n, float factor)
 {
@@ -21,9 +18,7 @@ void or_scale(float *x, uint32_t n, float factor)
 void or_softcap(float *x, uint32_t n, float cap)
 {
     for (uint32_t i = 0; i < n; i++) {
-        double grown = or_exp(-2 * fabs((double)x[i] / (double)cap));
-        double capped = (double)cap * ((1 - grown) / (1 + grown));
-        x[i] = (float)(x[i] < 0 ? -capped : capped);
+        x[i] = inline_softcap(x[i], cap);
     }
 }
 
@@ -63,12 +58,11 @@ void or_clamped_gated(const or_kernels_t *kernels, float *gate, float *up, uint3
     kernels->swiglu(gate, up, n);
 }
 
-// The formula is x * sigmoid(z) with z = 2 sqrt(2 / pi) (x + 0.044715 x^3), so the kernel of z * sigmoid(z) * up does
-// with up * x / z.
+// The formula is x * sigmoid(z), so the kernel of z * sigmoid(z) * up does with up * x / z.
 void or_gelu_gated(const or_kernels_t *kernels, float *gate, float *up, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        float steepness = 2 * GELU_SCALE * (1 + GELU_CUBE * gate[i] * gate[i]);
+        float steepness = inline_gelu_steepness(gate[i]);
         gate[i] *= steepness;
         up[i] /= steepness;
     }
@@ -87,8 +81,7 @@ void or_gelu_exact(const or_kernels_t *kernels, float *gate, float *up, uint32_t
 {
     (void)kernels, (void)up;
     for (uint32_t i = 0; i < n; i++) {
-        double x = (double)gate[i];
-        gate[i] = (float)(0.5 * x * or_erfc(-ROOT_OF_HALF * x));
+        gate[i] = inline_gelu_exact(gate[i]);
     }
 }
 
@@ -96,6 +89,6 @@ void or_relu(const or_kernels_t *kernels, float *gate, float *up, uint32_t n)
 {
     (void)kernels, (void)up;
     for (uint32_t i = 0; i < n; i++) {
-        gate[i] = gate[i] < 0 ? 0 : gate[i]; // NaN stays
+        gate[i] = inline_relu(gate[i]);
     }
 }

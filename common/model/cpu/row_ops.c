@@ -47,21 +47,24 @@ static float *value_of(const or_model_t *model, const or_pass_op_t *step, uint32
 
 // ---- the residual stream ----
 
-static void embed(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+void or_embed_row(const or_model_t *model, uint32_t row, float *x, float *scratch)
 {
-    (void)step;
     const or_pass_row_t *planned = &model->rows[row];
     uint32_t width = model->shape.width;
-    float *x = x_of(model, row);
     or_tensor_read_row(model->embedding, (uint64_t)planned->token, width, x);
     if (model->numbers.embedding_scale != 1) {
         or_scale(x, width, model->numbers.embedding_scale);
     }
     if (model->positions != NULL) {
-        float *position = sums_of(model, row); // nothing else is there yet
-        or_tensor_read_row(model->positions, planned->position, width, position);
-        model->kernels->add(x, position, width);
+        or_tensor_read_row(model->positions, planned->position, width, scratch);
+        model->kernels->add(x, scratch, width);
     }
+}
+
+static void embed(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    (void)step;
+    or_embed_row(model, row, x_of(model, row), sums_of(model, row)); // nothing is in sums yet
 }
 
 static void norm(const or_model_t *model, const or_pass_op_t *step, uint32_t row)

@@ -83,7 +83,7 @@ static or_status_t each_part(or_model_t *model, or_quantised_rows_t quantised, o
         {&gpu->logits, OR_GPU_BUFFER, logits * number},
         {&gpu->tables.device, OR_GPU_BUFFER, gpu->tables.bytes},
         {&gpu->tables.host, OR_GPU_PINNED, gpu->tables.bytes},
-        {&gpu->x_host, OR_GPU_PINNED, rows * width * number},
+        {&gpu->x_host, OR_GPU_PINNED, (model->positions != NULL ? 2 : 1) * rows * width * number},
         {&model->logits, OR_GPU_PINNED, logits_rows * model->vocab_stride * number},
         {&model->gathered, OR_GPU_PINNED, gpu->peers != NULL ? 0 : gathered * number},
         {&gpu->gathered, OR_GPU_BUFFER, gathered * number},
@@ -129,8 +129,8 @@ static or_status_t create_contests(or_model_t *model)
 
 static bool head_embeds(const or_model_t *model)
 {
-    return or_ranks_is_alone(model->ranks) && !model->head.quantised && !model->head.by_rows &&
-           or_gguf_find_tensor(model->gguf, model->arch->head) == NULL;
+    return model->positions == NULL && or_ranks_is_alone(model->ranks) && !model->head.quantised &&
+           !model->head.by_rows && or_gguf_find_tensor(model->gguf, model->arch->head) == NULL;
 }
 
 #define ROOM_PART 4u // of the free memory: slots of sequences still have to come
@@ -190,7 +190,9 @@ static or_status_t copy_embedding(or_model_t *model)
         floats.type = OR_TENSOR_F32;
         matrix = or_matrix_describe(&floats, outputs, inputs);
     }
-    if (gpu->embedding != NULL || matrix.bytes > or_gpu_free_bytes(gpu) / ROOM_PART) {
+    // What a model with learned positions adds to a row only the host can.
+    if (gpu->embedding != NULL || model->positions != NULL ||
+        matrix.bytes > or_gpu_free_bytes(gpu) / ROOM_PART) {
         return OR_OK;
     }
     or_status_t status =

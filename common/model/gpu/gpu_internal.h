@@ -2,7 +2,8 @@
 //
 //     load     gpu_open.c (the device)  gpu.c (its errors, and what moves there)  gpu_buffers.c (memory of passes and trees)
 //              gpu_layers.c (layers that are away)
-//     a pass   gpu_kv.c (pages, slots, and the tables by which kernels find them)  gpu_forward.c (the layers, the head)
+//     a pass   gpu_kv.c (pages, slots, and the tables by which kernels find them)  gpu_products.c (matrices)
+//              gpu_ops.c (a layer's operations) gpu_forward.c (the layers, the head)
 //              gpu_steps.c (launches that are recorded and replayed)
 //              gpu_ranks.c (what travels to other ranks, and whether that needs the host)
 //     a tree   gpu_growth.c (contenders of a row; all passes of a tree without a word to the host)
@@ -96,8 +97,9 @@ struct or_gpu {
     bool growth_tried; // its memory was asked for: once, whatever came of it
 
     // Buffers of a pass, by the strides of or_model_t.
-    float *x_host; // [rows_max][width_stride], pinned: rows of the embedding
-    float *x;      // [rows_max][width_stride], the residual stream
+    // [rows_max][width_stride], pinned: rows of the embedding; of a model with learned positions as many more behind them
+    float *x_host;
+    float *x; // [rows_max][width_stride], the residual stream
     or_cuda_rows_t h;
     float *query; // [rows_max][query_stride]
     float *key;   // [rows_max][kv_stride]
@@ -107,7 +109,8 @@ struct or_gpu {
     size_t scores_floats;
     or_cuda_rows_t gate;
     float *up; // [rows_max][ffn_stride]
-    // [this rank's shards][rows_max][width_stride]; products' rows are whole tiles (or_gpu_tensor_room)
+    // [this rank's shards][rows_max][width_stride]; products' rows are whole tiles (or_gpu_tensor_room). Sums that are not
+    // added to x at once lie where the first shard's did.
     float *parts;
     // [logits_rows][vocab_stride]; and as model->logits on the host, pinned; last stage
     float *logits;
@@ -209,9 +212,10 @@ or_status_t or_gpu_peers_create(or_model_t *model, bool declines);
 // nothing without peers.
 void or_gpu_peers_end(or_model_t *model);
 
-// Add the sum of all ranks' parts to model->gpu->x. This rank's parts are at model->gpu->parts, part_stride floats
-// apart, and are written over. OR_ERR_IO, or the reason why another rank is not heard.
-or_status_t or_gpu_add_ranks(or_model_t *model, size_t part_stride, uint32_t rows);
+// Add the sum of all ranks' parts to `to` [rows][width_stride], or with `over` write it there. This rank's parts are at
+// model->gpu->parts, part_stride floats apart, and are written over. OR_ERR_IO, or the reason why another rank is not heard.
+or_status_t or_gpu_add_ranks(or_model_t *model, size_t part_stride, uint32_t rows, bool over,
+                             float *to);
 // Wait for all work of the device while other ranks may still read from it. Does nothing without peers.
 void or_gpu_wait_for_peers(or_model_t *model);
 // Receive model->gpu->x from the stage before, and send it to the next. Fails as above.
@@ -222,11 +226,39 @@ or_status_t or_gpu_pass_on(or_model_t *model, uint32_t rows);
 bool or_gpu_ranks_can_record(const or_model_t *model);
 bool or_gpu_ranks_have_recorded(or_model_t *model, bool recorded);
 
-// ---- gpu_forward.c ----
+// ---- gpu_products.c ----
 
 // With tensor cores, choose the algorithms of all products. That takes memory for the largest matrix of all ranks for
 // a moment. Call it after or_tensors_load and before room is counted. OR_ERR_IO.
 or_status_t or_gpu_prepare_products(or_model_t *model);
+
+// The products of rows with the outputs of a matrix that are here, in y [rows][y_stride], which has room for whole tiles.
+void or_gpu_project(or_model_t *model, const or_matrix_t *matrix, const or_cuda_rows_t *x,
+                    uint32_t rows, float *y, size_t y_stride);
+// Sum the products of rows with a matrix that is cut along its inputs, by `unit_size` of them, in the tree of shards and
+// ranks. The sum is added to `to` [rows][width_stride], or with `over` written there. OR_ERR_IO, or why another rank is not heard.
+or_status_t or_gpu_sum_products(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
+                                uint32_t unit_size, const or_cuda_rows_t *from, uint32_t rows,
+                                bool over, float *to);
+// Return the rows from `first` on.
+or_cuda_rows_t or_gpu_rows_from(const or_cuda_rows_t *rows, size_t first);
+// The type and the floats of a panel of a matrix of floats.
+or_cuda_float_t or_gpu_float_type(or_tensor_type_t type);
+size_t or_gpu_float_panel(const or_matrix_t *matrix);
+
+// ---- gpu_ops.c ----
+
+// Return a few words on what of the model a GPU cannot run; NULL if it can run all.
+const char *or_gpu_cannot_run(const or_model_t *model);
+// Launch the operations of a layer of this stage. OR_ERR_IO, or why another rank is not heard.
+or_status_t or_gpu_run_layer(or_model_t *model, uint32_t index, uint32_t rows);
+// Set h to what the head reads of x.
+void or_gpu_norm_output(or_model_t *model, uint32_t rows);
+// x *= factor, of n floats of rows.
+void or_gpu_scale(or_model_t *model, float *x, size_t stride, float factor, uint32_t n,
+                  uint32_t rows);
+
+// ---- gpu_forward.c ----
 
 // Set x to the embedding of the pass's tokens; gpu->embedding must not be NULL.
 void or_gpu_embed(or_model_t *model, uint32_t rows);

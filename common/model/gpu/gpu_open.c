@@ -37,13 +37,12 @@ static or_status_t check_choice(const or_model_t *model, const or_gpu_choice_t *
         return status;
     }
     const or_model_shape_t *shape = &model->shape;
-    if (!model->arch->is_plain || model->numbers.rope_dims != shape->head_dim ||
-        shape->heads * shape->head_dim != shape->width) {
+    const char *what = or_gpu_cannot_run(model);
+    if (what != NULL) {
         return or_fail(
             OR_ERR_UNSUPPORTED,
-            "%s is of architecture %s, with operations or heads that a GPU does not run yet; run "
-            "it on the CPU",
-            or_gguf_path(model->gguf), model->arch->name);
+            "%s is of architecture %s, with %s, which a GPU does not run yet; run it on the CPU",
+            or_gguf_path(model->gguf), model->arch->name, what);
     }
     uint32_t group = shape->heads / shape->kv_heads;
     if (group > OR_CUDA_GROUP_MAX) {

@@ -73,7 +73,8 @@ static or_status_t gather_by_host(or_model_t *model, const float *sums, uint32_t
 }
 
 // The tree begins with the shards of a rank and ends with the ranks.
-or_status_t or_gpu_add_ranks(or_model_t *model, size_t part_stride, uint32_t rows)
+or_status_t or_gpu_add_ranks(or_model_t *model, size_t part_stride, uint32_t rows, bool over,
+                             float *to)
 {
     or_gpu_t *gpu = model->gpu;
     size_t stride = model->width_stride;
@@ -85,7 +86,7 @@ or_status_t or_gpu_add_ranks(or_model_t *model, size_t part_stride, uint32_t row
         status = gpu->peers != NULL ? gather_on_devices(model, parts, some)
                                     : gather_by_host(model, parts, some);
         if (status == OR_OK) {
-            or_gpu_keep(gpu, gpu->functions->add_parts(gpu->cuda, gpu->x + first * stride, stride,
+            or_gpu_keep(gpu, gpu->functions->add_parts(gpu->cuda, over, to + first * stride, stride,
                                                        gpu->gathered, some * stride, stride,
                                                        (uint32_t)model->ranks->size,
                                                        model->shape.width, some));

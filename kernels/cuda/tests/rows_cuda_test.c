@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/model/cpu/elementwise.h"
 #include "kernels/cuda/cuda_kernels.h"
 
 #define POISON 0xAA
@@ -205,14 +206,14 @@ static void rmsnorm_in_place_equals_ref(void **state)
     run_shapes(rmsnorm_in_place_case);
 }
 
-static void expect_rope(bool halves, const output_t *y, uint32_t head_dim, const input_t *cosine,
-                        const input_t *sine, const uint32_t *positions)
+static void expect_rope(bool halves, const output_t *y, uint32_t head_dim, uint32_t dims,
+                        const input_t *cosine, const input_t *sine, const uint32_t *positions)
 {
     for (size_t row = 0; row < y->rows; row++) {
-        size_t angles = (size_t)positions[row] * (head_dim / 2);
+        size_t angles = (size_t)positions[row] * (dims / 2);
         for (uint32_t i = 0; i < y->n; i += head_dim) {
             (halves ? or_kernels_ref.rope_halves : or_kernels_ref.rope_pairs)(
-                output_expected(y, row) + i, cosine->host + angles, sine->host + angles, head_dim);
+                output_expected(y, row) + i, cosine->host + angles, sine->host + angles, dims);
         }
     }
 }
@@ -224,6 +225,8 @@ static void rope_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint32_
     static const uint32_t head_dims[] = {2, 32, 64, 96, 100, 128};
     uint32_t head_dim = head_dims[test_below(random, 6)];
     uint32_t heads = n < head_dim ? 1 : n / head_dim;
+    uint32_t dims =
+        test_below(random, 2) == 0 ? head_dim : 2 + 2 * (uint32_t)test_below(random, head_dim / 2);
     bool halves = test_below(random, 2) == 0;
     uint32_t positions[ROWS_MAX];
     for (uint32_t row = 0; row < rows; row++) {
@@ -234,9 +237,9 @@ static void rope_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint32_
     input_t cosine = input_create(random, KIND_PLAIN, 1, CONTEXT * head_dim / 2);
     input_t sine = input_create(random, KIND_PLAIN, 1, CONTEXT * head_dim / 2);
     output_t y = output_create(random, rows, heads * head_dim, &x);
-    expect_rope(halves, &y, head_dim, &cosine, &sine, positions);
+    expect_rope(halves, &y, head_dim, dims, &cosine, &sine, positions);
     cuda_test_ok(or_cuda_rope(test_device, halves, y.device.values, y.device.stride, heads,
-                              head_dim, cosine.device, sine.device, device_positions, rows));
+                              head_dim, dims, cosine.device, sine.device, device_positions, rows));
     output_check(&y, halves ? "rope of halves" : "rope of pairs");
     input_free(&sine);
     input_free(&cosine);
@@ -250,8 +253,23 @@ static void rope_equals_ref(void **state)
     run_shapes(rope_case);
 }
 
-static void swiglu_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint32_t n)
+// The activation that a draw picks, and what the CPU makes of it.
+static const struct {
+    or_cuda_activation_t activation;
+    or_activation_t on_cpu;
+    bool gated;
+} activations[] = {
+    {OR_CUDA_SILU_GATED, or_silu_gated, true},
+    {OR_CUDA_GELU_GATED, or_gelu_gated, true},
+    {OR_CUDA_GELU, or_gelu, false},
+    {OR_CUDA_GELU_EXACT, or_gelu_exact, false},
+    {OR_CUDA_RELU, or_relu, false},
+};
+
+static void activate_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint32_t n)
 {
+    size_t which = test_below(random, sizeof activations / sizeof *activations);
+    bool gated = activations[which].gated;
     input_t gate = input_create(random, kind, rows, n);
     input_t up = input_create(random, kind == KIND_SPECIAL ? kind : KIND_PLAIN, rows, n);
     output_t y = output_create(random, rows, n, &gate);
@@ -259,18 +277,124 @@ static void swiglu_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint3
         output_add_blocks(&y, random);
     }
     for (size_t row = 0; row < rows; row++) {
-        or_kernels_ref.swiglu(output_expected(&y, row), up.host + row * up.stride, n);
+        activations[which].on_cpu(&or_kernels_ref, output_expected(&y, row),
+                                  up.host + row * up.stride,
+                                  n); // writes over `up`, which the device has
     }
-    cuda_test_ok(or_cuda_swiglu(test_device, &y.device, up.device, up.stride, n, rows));
-    output_check(&y, "swiglu");
+    cuda_test_ok(or_cuda_activate(test_device, activations[which].activation, &y.device,
+                                  gated ? up.device : NULL, up.stride, n, rows));
+    output_check(&y, "activate");
     input_free(&up);
     input_free(&gate);
 }
 
-static void swiglu_equals_ref(void **state)
+static void activations_equal_the_cpu(void **state)
 {
     (void)state;
-    run_shapes(swiglu_case);
+    for (uint32_t i = 0; i < 4; i++) { // each meets most shapes
+        run_shapes(activate_case);
+    }
+}
+
+// To itself, or to other rows with their blocks.
+static void scale_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint32_t n)
+{
+    float factor = test_below(random, 3) == 0 ? 1.0f : 0.37f;
+    input_t x = input_create(random, kind, rows, n);
+    bool in_place = test_below(random, 2) == 0;
+    output_t y = output_create(random, rows, n, in_place ? &x : NULL);
+    if (!in_place) {
+        output_add_blocks(&y, random);
+    }
+    for (size_t row = 0; row < rows; row++) {
+        float *expected = output_expected(&y, row);
+        memcpy(expected, x.host + row * x.stride, n * sizeof *expected);
+        or_scale(expected, n, factor);
+    }
+    cuda_test_ok(or_cuda_scale(test_device, in_place ? y.device.values : x.device,
+                               in_place ? y.device.stride : x.stride, factor, n, rows, &y.device));
+    output_check(&y, "scale");
+    input_free(&x);
+}
+
+static void scale_equals_the_cpu(void **state)
+{
+    (void)state;
+    run_shapes(scale_case);
+}
+
+static void softcap_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint32_t n)
+{
+    float cap = test_below(random, 2) == 0 ? 30.0f : 0.5f;
+    input_t x = input_create(random, kind, rows, n);
+    output_t y = output_create(random, rows, n, &x);
+    for (size_t row = 0; row < rows; row++) {
+        or_softcap(output_expected(&y, row), n, cap);
+    }
+    cuda_test_ok(or_cuda_softcap(test_device, y.device.values, y.device.stride, cap, n, rows));
+    output_check(&y, "softcap");
+    input_free(&x);
+}
+
+static void softcap_equals_the_cpu(void **state)
+{
+    (void)state;
+    run_shapes(softcap_case);
+}
+
+static void rmsnorm_heads_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint32_t n)
+{
+    static const uint32_t head_dims[] = {1, 8, 40, 64, 128, 256};
+    uint32_t head_dim = head_dims[test_below(random, 6)];
+    uint32_t heads = n < head_dim ? 1 : n / head_dim;
+    input_t x = input_create(random, kind, rows, heads * head_dim);
+    input_t weight = input_create(random, KIND_PLAIN, 1, head_dim);
+    output_t y = output_create(random, rows, heads * head_dim, &x);
+    for (size_t row = 0; row < rows; row++) {
+        for (uint32_t h = 0; h < heads; h++) {
+            float *head = output_expected(&y, row) + (size_t)h * head_dim;
+            or_kernels_ref.rmsnorm(head, weight.host, head_dim, EPS, head);
+        }
+    }
+    cuda_test_ok(or_cuda_rmsnorm_heads(test_device, y.device.values, y.device.stride, heads,
+                                       head_dim, weight.device, EPS, rows));
+    output_check(&y, "rmsnorm of heads");
+    input_free(&weight);
+    input_free(&x);
+}
+
+static void rmsnorm_of_heads_equals_ref(void **state)
+{
+    (void)state;
+    run_shapes(rmsnorm_heads_case);
+}
+
+static void layer_norm_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint32_t n)
+{
+    input_t x = input_create(random, kind, rows, n);
+    input_t weight = input_create(random, KIND_PLAIN, 1, n);
+    input_t bias = input_create(random, KIND_PLAIN, 1, n);
+    bool has_bias = test_below(random, 2) == 0;
+    output_t y = output_create(random, rows, n, NULL);
+    if (test_below(random, 2) == 0) {
+        output_add_blocks(&y, random);
+    }
+    for (size_t row = 0; row < rows; row++) {
+        or_layer_norm(x.host + row * x.stride, weight.host, has_bias ? bias.host : NULL, n, EPS,
+                      output_expected(&y, row));
+    }
+    cuda_test_ok(or_cuda_layer_norm(test_device, x.device, x.stride, weight.device,
+                                    has_bias ? bias.device : NULL, n, EPS, rows, &y.device));
+    output_check(&y, "layer norm");
+    input_free(&bias);
+    input_free(&weight);
+    input_free(&x);
+}
+
+static void layer_norm_equals_the_cpu(void **state)
+{
+    (void)state;
+    run_shapes(layer_norm_case);
 }
 
 static void add_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint32_t n)
@@ -352,6 +476,7 @@ static float tree_sum(const float *parts, size_t stride, uint32_t count)
 static void add_parts_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint32_t n)
 {
     uint32_t count = 1u << test_below(random, 4);
+    bool over = test_below(random, 2) == 0;
     input_t sum = input_create(random, kind, rows, n);
     input_t parts = input_create(random, kind, count * (rows + 1), n); // a row between parts
     size_t part_stride = (rows + 1) * parts.stride;
@@ -359,11 +484,12 @@ static void add_parts_case(uint64_t *random, test_kind_t kind, uint32_t rows, ui
     for (size_t row = 0; row < rows; row++) {
         for (size_t i = 0; i < n; i++) {
             const float *first = parts.host + row * parts.stride + i;
-            output_expected(&y, row)[i] += tree_sum(first, part_stride, count);
+            float *expected = &output_expected(&y, row)[i];
+            *expected = (over ? -0.0f : *expected) + tree_sum(first, part_stride, count);
         }
     }
-    cuda_test_ok(or_cuda_add_parts(test_device, y.device.values, y.device.stride, parts.device,
-                                   part_stride, parts.stride, count, n, rows));
+    cuda_test_ok(or_cuda_add_parts(test_device, over, y.device.values, y.device.stride,
+                                   parts.device, part_stride, parts.stride, count, n, rows));
     output_check(&y, "add parts");
     input_free(&parts);
     input_free(&sum);
@@ -449,11 +575,15 @@ static void nothing_is_nothing(void **state)
         uint32_t rows = shapes[i][0];
         uint32_t n = shapes[i][1];
         cuda_test_ok(or_cuda_rmsnorm(test_device, NULL, 0, NULL, n, EPS, rows, &none));
-        cuda_test_ok(or_cuda_rope(test_device, true, NULL, 0, n, 32, NULL, NULL, NULL, rows));
-        cuda_test_ok(or_cuda_swiglu(test_device, &none, NULL, 0, n, rows));
+        cuda_test_ok(or_cuda_rmsnorm_heads(test_device, NULL, 0, n, 32, NULL, EPS, rows));
+        cuda_test_ok(or_cuda_layer_norm(test_device, NULL, 0, NULL, NULL, n, EPS, rows, &none));
+        cuda_test_ok(or_cuda_rope(test_device, true, NULL, 0, n, 32, 32, NULL, NULL, NULL, rows));
+        cuda_test_ok(or_cuda_activate(test_device, OR_CUDA_SILU_GATED, &none, NULL, 0, n, rows));
+        cuda_test_ok(or_cuda_scale(test_device, NULL, 0, 2, n, rows, &none));
+        cuda_test_ok(or_cuda_softcap(test_device, NULL, 0, 2, n, rows));
         cuda_test_ok(or_cuda_add(test_device, NULL, 0, NULL, 0, n, rows));
         cuda_test_ok(or_cuda_quantize(test_device, &none, n, rows));
-        cuda_test_ok(or_cuda_add_parts(test_device, NULL, 0, NULL, 0, 0, 8, n, rows));
+        cuda_test_ok(or_cuda_add_parts(test_device, false, NULL, 0, NULL, 0, 0, 8, n, rows));
         cuda_test_ok(or_cuda_embed(test_device, OR_CUDA_F32, NULL, 0, n, NULL, rows, NULL, 0));
     }
     cuda_test_ok(or_cuda_wait(test_device));
@@ -465,7 +595,11 @@ int main(void)
         cmocka_unit_test(rmsnorm_equals_ref),
         cmocka_unit_test(rmsnorm_in_place_equals_ref),
         cmocka_unit_test(rope_equals_ref),
-        cmocka_unit_test(swiglu_equals_ref),
+        cmocka_unit_test(rmsnorm_of_heads_equals_ref),
+        cmocka_unit_test(layer_norm_equals_the_cpu),
+        cmocka_unit_test(activations_equal_the_cpu),
+        cmocka_unit_test(scale_equals_the_cpu),
+        cmocka_unit_test(softcap_equals_the_cpu),
         cmocka_unit_test(add_equals_ref),
         cmocka_unit_test(quantize_equals_ref),
         cmocka_unit_test(quantize_equals_ref_on_any_bits),

@@ -501,7 +501,7 @@ static void check_rounding(uint64_t *random, or_cuda_float_t type, uint32_t n)
                            .halves = cuda_test_upload(test_device, NULL, stride * sizeof *halves),
                            .halves_stride = stride,
                            .halves_type = type};
-    cuda_test_ok(or_cuda_swiglu(test_device, &gate, up, n, n, 1));
+    cuda_test_ok(or_cuda_activate(test_device, OR_CUDA_SILU_GATED, &gate, up, n, n, 1));
     cuda_test_download(test_device, values, gate.values, n * sizeof *values);
     cuda_test_download(test_device, halves, gate.halves, stride * sizeof *halves);
     for (uint32_t i = 0; i < n; i++) {

@@ -1,0 +1,180 @@
+// Products of rows on a device: with whole matrices, and with those that are cut along their inputs.
+#include "common/model/gpu/gpu_internal.h"
+
+static size_t whole_tiles(const or_gpu_t *gpu, size_t rows)
+{
+    const size_t tile = OR_CUDA_TENSOR_ROWS;
+    return gpu->tensor != NULL ? (rows + tile - 1) / tile * tile : rows;
+}
+
+or_cuda_rows_t or_gpu_rows_from(const or_cuda_rows_t *rows, size_t first)
+{
+    or_cuda_rows_t from = *rows;
+    from.values += first * from.stride;
+    from.blocks += from.blocks != NULL ? first * from.blocks_stride : 0;
+    from.halves += from.halves != NULL ? first * from.halves_stride : 0;
+    return from;
+}
+
+static uint32_t panels_of(const or_matrix_t *matrix)
+{
+    return or_span_length(matrix->panels);
+}
+
+or_cuda_float_t or_gpu_float_type(or_tensor_type_t type)
+{
+    return type == OR_TENSOR_F32 ? OR_CUDA_F32 : type == OR_TENSOR_F16 ? OR_CUDA_F16 : OR_CUDA_BF16;
+}
+
+static or_cuda_span_t span_of(const or_matrix_t *matrix, or_span_t inputs)
+{
+    uint32_t unit = matrix->quantised ? OR_QUANT_BLOCK : 1;
+    return (or_cuda_span_t){matrix->first_block + (inputs.begin - matrix->inputs.begin) / unit,
+                            or_span_length(inputs) / unit};
+}
+
+size_t or_gpu_float_panel(const or_matrix_t *matrix)
+{
+    return (size_t)or_span_length(matrix->inputs) * OR_PANEL;
+}
+
+static uint32_t whole_outputs(const or_matrix_t *matrix)
+{
+    return (matrix->outputs + OR_PANEL - 1) / OR_PANEL * OR_PANEL;
+}
+
+// Prepare products with `inputs` inputs of a matrix, which need not be packed yet.
+static or_status_t prepare(or_gpu_t *gpu, const or_matrix_t *m, uint32_t inputs, uint32_t parts)
+{
+    if (m->type != gpu->tensor_type || panels_of(m) == 0 || inputs == 0) {
+        return OR_OK;
+    }
+    const or_cuda_tensor_shape_t shape = {or_gpu_float_type(m->type), whole_outputs(m), inputs,
+                                          parts};
+    int status = gpu->functions->tensor_prepare(gpu->tensor, &shape);
+    return status == OR_CUDA_OK
+               ? OR_OK
+               : or_fail(OR_ERR_IO,
+                         "the GPU: %s, when its tensor cores were tried with a matrix of %u "
+                         "outputs and %u x %u inputs; choose --arith canonical",
+                         gpu->functions->text(status), shape.outputs, parts, inputs);
+}
+
+static or_status_t prepare_whole(or_gpu_t *gpu, const or_matrix_t *matrix)
+{
+    return prepare(gpu, matrix, or_span_length(matrix->inputs), 1);
+}
+
+// Prepare the products of a matrix that or_gpu_sum_products cuts into shards.
+static or_status_t prepare_shards(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
+                                  uint32_t unit_size)
+{
+    const or_span_t shards = model->share.shards;
+    or_status_t status = OR_OK;
+    for (uint32_t s = shards.begin; status == OR_OK && s < shards.end; s++) {
+        const or_span_t inputs = or_shard_inputs(s, units, unit_size, matrix->inputs.end);
+        status = prepare(model->gpu, matrix, or_span_length(inputs), OR_SHARDS);
+    }
+    return status;
+}
+
+static or_status_t prepare_layer(or_model_t *model, const or_layer_t *layer)
+{
+    const or_matrix_t *whole[] = {&layer->query, &layer->key, &layer->value, &layer->gate,
+                                  &layer->up};
+    const uint32_t heads_unit = model->share.heads_unit;
+    or_status_t status = OR_OK;
+    for (size_t i = 0; status == OR_OK && i < sizeof whole / sizeof whole[0]; i++) {
+        status = prepare_whole(model->gpu, whole[i]);
+    }
+    status = status != OR_OK
+                 ? status
+                 : prepare_shards(model, &layer->output, model->shape.heads / heads_unit,
+                                  heads_unit * model->shape.head_dim);
+    return status != OR_OK
+               ? status
+               : prepare_shards(model, &layer->down,
+                                (model->shape.ffn + OR_SHARD_FFN_UNIT - 1) / OR_SHARD_FFN_UNIT,
+                                OR_SHARD_FFN_UNIT);
+}
+
+or_status_t or_gpu_prepare_products(or_model_t *model)
+{
+    if (model->gpu == NULL || model->gpu->tensor == NULL) {
+        return OR_OK;
+    }
+    const or_span_t layers = model->share.layers;
+    or_status_t status = prepare_whole(model->gpu, &model->head);
+    for (uint32_t i = 0; status == OR_OK && i < or_span_length(layers); i++) {
+        status = prepare_layer(model, &model->layers[i]);
+    }
+    return status;
+}
+
+// `whole_parts` are those of all ranks.
+static int multiply_by_tensor(or_gpu_t *gpu, const or_matrix_t *m, const or_cuda_rows_t *x,
+                              uint32_t rows, const or_cuda_parts_t *to, uint32_t whole_parts)
+{
+    const or_cuda_tensor_matrix_t matrix = {
+        .type = or_gpu_float_type(m->type),
+        .weights = m->memory,
+        .outputs = panels_of(m) * OR_PANEL,
+        .inputs = or_span_length(m->inputs),
+        .whole_outputs = whole_outputs(m),
+        .whole_parts = whole_parts,
+    };
+    return gpu->functions->matmul_tensor(gpu->tensor, &matrix, x, rows, to);
+}
+
+static void multiply(or_gpu_t *gpu, const or_matrix_t *m, const or_cuda_rows_t *x, uint32_t rows,
+                     const or_cuda_parts_t *to, uint32_t whole_parts)
+{
+    const or_gpu_functions_t *f = gpu->functions;
+    if (m->by_rows) {
+        or_gpu_keep(gpu, multiply_by_tensor(gpu, m, x, rows, to, whole_parts));
+        return;
+    }
+    or_gpu_keep(gpu, m->quantised
+                         ? f->matmul_quants(gpu->cuda, m->quant, m->memory, m->panel_bytes,
+                                            panels_of(m), x->blocks, x->blocks_stride, rows, to)
+                         : f->matmul_floats(gpu->cuda, or_gpu_float_type(m->type), m->memory,
+                                            or_gpu_float_panel(m), panels_of(m), x->values,
+                                            x->stride, rows, to));
+}
+
+void or_gpu_project(or_model_t *model, const or_matrix_t *matrix, const or_cuda_rows_t *x,
+                    uint32_t rows, float *y, size_t y_stride)
+{
+    const or_cuda_span_t all = span_of(matrix, matrix->inputs);
+    const or_cuda_parts_t to = {
+        .spans = &all, .count = 1, .x_first = matrix->first_block, .y = y, .y_stride = y_stride};
+    multiply(model->gpu, matrix, x, rows, &to, 1);
+}
+
+or_status_t or_gpu_sum_products(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
+                                uint32_t unit_size, const or_cuda_rows_t *from, uint32_t rows,
+                                bool over, float *to)
+{
+    or_gpu_t *gpu = model->gpu;
+    const or_span_t shards = model->share.shards;
+    or_cuda_span_t spans[OR_SHARDS];
+    for (uint32_t s = shards.begin; s < shards.end; s++) {
+        spans[s - shards.begin] =
+            span_of(matrix, or_shard_inputs(s, units, unit_size, matrix->inputs.end));
+    }
+    size_t stride = model->width_stride;
+    const or_cuda_parts_t parts = {.spans = spans,
+                                   .count = or_span_length(shards),
+                                   .x_first = matrix->first_block,
+                                   .y = gpu->parts,
+                                   .y_stride = stride,
+                                   .part_stride = whole_tiles(gpu, rows) * stride};
+    multiply(gpu, matrix, from, rows, &parts, OR_SHARDS);
+    if (model->ranks->size > 1) {
+        return or_gpu_add_ranks(model, parts.part_stride, rows, over, to);
+    }
+    or_gpu_keep(gpu, gpu->functions->add_parts(gpu->cuda, over, to, stride, gpu->parts,
+                                               parts.part_stride, stride, parts.count,
+                                               model->shape.width, rows));
+    return or_gpu_check(gpu);
+}
