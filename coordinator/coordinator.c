@@ -12,6 +12,7 @@
 
 #define MESSAGES_A_TURN 256
 #define DRAIN_NS (2 * OR_NS_PER_MS)
+#define HOLD_TIMES 3 // others get a quarter of the time, at most
 #define HOLD_NS_MAX (20 * OR_NS_PER_MS)
 
 or_coordinator_config_t or_coordinator_config_default(void)
@@ -250,7 +251,7 @@ static bool has_live_texts(const or_coordinator_t *c)
 }
 
 // Handle the messages that wait, up to a bound: the sessions' timers must have their turn. Channels take their peers in turn, and the gate
-// bounds each of them. Where more waits, texts under way get as much time as others' frames took from them.
+// bounds each of them. Where more waits, texts under way get HOLD_TIMES as much time as others' frames took from them.
 static bool drain(or_coordinator_t *c)
 {
     int64_t begin_ns = or_clock_now(c->clock), now = begin_ns, others_ns = 0;
@@ -270,7 +271,8 @@ static bool drain(or_coordinator_t *c)
         others_ns += hurried ? 0 : now - before_ns;
     }
     if (others_ns > 0 && has_live_texts(c)) {
-        or_link_hold(c->link, now + (others_ns < HOLD_NS_MAX ? others_ns : HOLD_NS_MAX));
+        int64_t hold_ns = HOLD_TIMES * others_ns;
+        or_link_hold(c->link, now + (hold_ns < HOLD_NS_MAX ? hold_ns : HOLD_NS_MAX));
     }
     return false;
 }

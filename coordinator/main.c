@@ -1,4 +1,5 @@
 // outrider-coordinator: the hub as a process.
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -380,8 +381,18 @@ static int run(int argc, char **argv)
     return status == OR_OK ? 0 : wrong_options ? EXIT_WRONG_OPTIONS : 1;
 }
 
+// What a crowd leaves behind goes back to the system by whole pages. So that few pages keep something, all threads share one
+// heap. The hub's thread, which allocates most, frees what others allocated anyway.
+static void share_heap(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_ARENA_MAX, 1);
+#endif
+}
+
 int main(int argc, char **argv)
 {
     or_program_begin();
+    share_heap();
     return or_program_end(run(argc, argv));
 }

@@ -297,9 +297,17 @@ void or_clients_settle(or_coordinator_t *c, or_csession_t *session)
 
 // ---- messages ----
 
+// What is asked too often gets no answer; the HTTP face asks for many, and has one question open at a time.
+static void on_question(or_coordinator_t *c, or_member_t *client, const or_stats_request_t *request)
+{
+    if (client->inside || or_conduct_allows_question(&client->conduct, or_clock_now(c->clock))) {
+        or_figures_tell(c, client, request);
+    }
+}
+
 void or_clients_take(or_coordinator_t *c, or_peer_t from, const or_message_t *message)
 {
-    or_csession_t *session = or_sessions_find(&c->sessions, message->session);
+    or_csession_t *session;
     switch (message->type) {
     case OR_MSG_GENERATE_REQUEST:
         on_generate(c, or_peers_find(c, from), &message->body.generate_request);
@@ -308,12 +316,13 @@ void or_clients_take(or_coordinator_t *c, or_peer_t from, const or_message_t *me
         on_resume(c, or_peers_find(c, from), &message->body.resume);
         break;
     case OR_MSG_CANCEL:
+        session = or_sessions_find(&c->sessions, message->session);
         if (session != NULL && session->client.value == from.value) {
             on_cancel(c, session, &message->body.cancel);
         }
         break;
     case OR_MSG_STATS_REQUEST:
-        or_figures_tell(c, or_peers_find(c, from), &message->body.stats_request);
+        on_question(c, or_peers_find(c, from), &message->body.stats_request);
         break;
     default:
         or_link_send_error(c->link, from, message->session, OR_WIRE_INVALID,

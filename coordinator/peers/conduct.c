@@ -24,6 +24,11 @@ _Static_assert(OR_FRAME_BYTES_MAX < BYTES_BURST, "the largest frame fits the buc
 #define REQUESTS_PER_S 500.0
 #define REQUESTS_BURST 1024.0
 
+// Pages of figures are drawn anew once a second, and a question without an answer is repeated after a second. An answer
+// looks through all texts and peers, some 30 to 100 us.
+#define QUESTIONS_PER_S 8.0
+#define QUESTIONS_BURST 32.0
+
 // Offences that a bad network brings about within a minute stay far below the bound.
 #define HALF_LIFE_S 60.0
 
@@ -55,6 +60,7 @@ void or_conduct_init(or_conduct_t *conduct, int64_t now_ns)
     *conduct = (or_conduct_t){.messages = MESSAGES_BURST,
                               .bytes = BYTES_BURST,
                               .requests = REQUESTS_BURST,
+                              .questions = QUESTIONS_BURST,
                               .at_ns = now_ns};
 }
 
@@ -65,6 +71,7 @@ static void bring_up_to(or_conduct_t *conduct, int64_t now_ns)
     conduct->messages = fmin(conduct->messages + seconds * MESSAGES_PER_S, MESSAGES_BURST);
     conduct->bytes = fmin(conduct->bytes + seconds * BYTES_PER_S, BYTES_BURST);
     conduct->requests = fmin(conduct->requests + seconds * REQUESTS_PER_S, REQUESTS_BURST);
+    conduct->questions = fmin(conduct->questions + seconds * QUESTIONS_PER_S, QUESTIONS_BURST);
     if (conduct->points > 0) {
         conduct->points *= exp2(-seconds / HALF_LIFE_S);
     }
@@ -89,6 +96,16 @@ bool or_conduct_allows_request(or_conduct_t *conduct, int64_t now_ns)
         return false;
     }
     conduct->requests -= 1;
+    return true;
+}
+
+bool or_conduct_allows_question(or_conduct_t *conduct, int64_t now_ns)
+{
+    bring_up_to(conduct, now_ns);
+    if (conduct->questions < 1) {
+        return false;
+    }
+    conduct->questions -= 1;
     return true;
 }
 

@@ -28,8 +28,9 @@ const char *or_offence_name(or_offence_t offence); // for the log and for the of
 typedef struct {
     double messages, bytes; // left in the buckets
     double requests;        // for texts: a client's
+    double questions;       // about figures: a client's
     double points;          // of its offences, as they stood at `at_ns`
-    int64_t at_ns;          // when these three were last brought up to date
+    int64_t at_ns;          // when these were last brought up to date
 } or_conduct_t;
 
 void or_conduct_init(or_conduct_t *conduct, int64_t now_ns);
@@ -39,6 +40,9 @@ bool or_conduct_allows(or_conduct_t *conduct, size_t bytes, int64_t now_ns);
 
 // Take a request for a text from its bucket; false: it is one too many now.
 bool or_conduct_allows_request(or_conduct_t *conduct, int64_t now_ns);
+
+// Take a question about figures from its bucket; false: it gets no answer. Clients repeat it.
+bool or_conduct_allows_question(or_conduct_t *conduct, int64_t now_ns);
 
 // Note an offence; true if that was one too many: cut it off.
 bool or_conduct_offend(or_conduct_t *conduct, or_offence_t offence, int64_t now_ns);

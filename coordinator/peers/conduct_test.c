@@ -180,6 +180,23 @@ static void a_client_has_its_share_of_requests(void **state)
     assert_in_range(read, 4999, 5001);
 }
 
+// A few pages at once, then one a second; and requests for texts are none of them.
+static void a_client_has_its_share_of_questions(void **state)
+{
+    (void)state;
+    or_conduct_t conduct;
+    or_conduct_init(&conduct, 0);
+    uint32_t answered = 0;
+    for (int64_t i = 0; i < 100000; i++) { // 10,000 a second
+        answered += or_conduct_allows_question(&conduct, i * OR_NS_PER_S / 10000);
+    }
+    assert_in_range(answered, 32 + 79, 32 + 81);
+    assert_true(or_conduct_allows_request(&conduct, 10 * OR_NS_PER_S));
+    for (int64_t second = 12; second < 1000; second++) {
+        assert_true(or_conduct_allows_question(&conduct, second * OR_NS_PER_S));
+    }
+}
+
 static void fixed_shapes_are_not_cut(void **state)
 {
     (void)state;
@@ -222,6 +239,7 @@ int main(void)
         cmocka_unit_test(who_takes_more_time_than_it_saves_leaves),
         cmocka_unit_test(a_record_is_forgotten),
         cmocka_unit_test(a_client_has_its_share_of_requests),
+        cmocka_unit_test(a_client_has_its_share_of_questions),
         cmocka_unit_test(the_pause_grows_with_the_queue_and_has_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

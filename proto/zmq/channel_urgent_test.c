@@ -207,6 +207,21 @@ static void who_is_held_waits(void **context)
     }
 }
 
+// Return once others may be heard again, however many frames of theirs came before.
+static void a_wait_lasts_as_long_as_the_hold(void **context)
+{
+    fixture_t *fixture = *context;
+    or_peer_t from;
+    say(fixture->crowd, 0, FEW);
+    pause_ns(ARRIVAL_NS);
+    (void)hear(fixture);
+    or_channel_hold(fixture->hub, now() + HOLD_NS);
+    say(fixture->crowd, FEW, CROWD - FEW);
+    assert_int_equal(or_channel_wait(fixture->hub, PATIENCE_NS), OR_OK);
+    assert_int_equal(hear_now(fixture, &from), OR_OK);
+    hear_the_rest(fixture);
+}
+
 static void an_urgent_flood_leaves_others_a_turn(void **context)
 {
     fixture_t *fixture = *context;
@@ -229,6 +244,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(urgent_frames_come_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_came_before_is_not_overtaken, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_is_held_waits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_wait_lasts_as_long_as_the_hold, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_urgent_flood_leaves_others_a_turn, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,8 @@
 typedef struct {
     zmq_pollitem_t items[OR_DOORS + 3 + OR_ZMQ_GUARD_ITEMS];
     int count;
-    int sockets;  // the first items: there are frames, or the owner's other work
+    int sockets;  // the first items: there are frames
+    bool wake;    // the item behind them: the owner has other work
     bool signals; // the last item
 } poll_t;
 
@@ -27,10 +28,11 @@ static poll_t fill_poll(const or_zmq_channel_t *self, bool held)
         poll.items[poll.count++] =
             (zmq_pollitem_t){.socket = self->sockets[i], .events = ZMQ_POLLIN};
     }
-    if (self->wake_fd >= 0) {
+    poll.sockets = poll.count;
+    poll.wake = self->wake_fd >= 0;
+    if (poll.wake) {
         poll.items[poll.count++] = (zmq_pollitem_t){.fd = self->wake_fd, .events = ZMQ_POLLIN};
     }
-    poll.sockets = poll.count;
     if (self->guard != NULL) {
         or_zmq_guard_fill(self->guard, &poll.items[poll.count]);
         poll.count += OR_ZMQ_GUARD_ITEMS;
@@ -70,6 +72,19 @@ static int64_t due_of(const or_zmq_channel_t *self, bool held)
     return held ? self->held_until_ns : OR_TIME_NEVER;
 }
 
+// Return true if frames came that the owner may have now. While others are held, theirs are put aside: they end no wait.
+static bool has_frames(or_zmq_channel_t *self, const poll_t *poll, bool held)
+{
+    bool came = false;
+    for (int i = 0; i < poll->sockets; i++) {
+        came |= poll->items[i].revents != 0;
+    }
+    if (came && held && or_zmq_look_through(self) == OR_OK) {
+        return or_zmq_queue_has_urgent(self->queue);
+    }
+    return came;
+}
+
 // Sleep once, until `end_ns` at most. OR_ERR_AGAIN: it ended for a reason that does not concern the owner.
 static or_status_t sleep_once(or_zmq_channel_t *self, int64_t now, int64_t end_ns)
 {
@@ -91,11 +106,10 @@ static or_status_t sleep_once(or_zmq_channel_t *self, int64_t now, int64_t end_n
     if (signalled) {
         or_interrupt_drain();
     }
-    for (int i = 0; i < poll.sockets; i++) {
-        frames |= poll.items[i].revents != 0;
-    }
+    frames |= has_frames(self, &poll, held);
+    bool woken = poll.wake && poll.items[poll.sockets].revents != 0;
     bool connected = serve(self);
-    if (signalled || connected || frames) {
+    if (signalled || connected || woken || frames) {
         return OR_OK;
     }
     return ready == 0 && end_ns <= due ? OR_ERR_TIMEOUT : OR_ERR_AGAIN;

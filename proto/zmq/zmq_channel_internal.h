@@ -21,9 +21,10 @@ typedef struct {
     zmq_msg_t current;       // the frame that the last receive gave
     // Hub only.
     or_zmq_queue_t *queue;
-    uint32_t handled;    // frames since the sockets were looked through
+    uint32_t handled;    // frames since the sockets of strangers were looked through
     uint32_t urgent_run; // urgent frames received since the last other one
     bool inside_first; // the last choice among the other frames began with those of our own process
+    bool inside_is_empty;  // those of our own process, when they were looked for since then
     int64_t held_until_ns; // until then only urgent frames are received; 0: all are
     int wake_fd;           // -1: none
     or_zmq_peers_t peers;
@@ -51,6 +52,8 @@ or_status_t or_zmq_fail_keys(void);
 
 // End the hold if its time has come. Return true if it lasts, and only urgent frames are received.
 bool or_zmq_check_hold(or_zmq_channel_t *self);
+// Take all frames out of the sockets of strangers, so that the urgent ones among them are known. OR_ERR_IO.
+or_status_t or_zmq_look_through(or_zmq_channel_t *self);
 // Take the frame to handle next: an urgent one, unless after many of them it is the turn of another. OR_ERR_AGAIN.
 or_status_t or_zmq_choose(or_zmq_channel_t *self, or_zmq_waiting_t **waiting_p);
 

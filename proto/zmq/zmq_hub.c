@@ -229,9 +229,6 @@ static or_status_t hub_receive(or_channel_t *channel, or_peer_t *from, const uin
                                size_t *bytes)
 {
     or_zmq_channel_t *self = (or_zmq_channel_t *)channel;
-    if (self->guard != NULL) {
-        or_zmq_guard_serve(self->guard); // also of an owner that never waits
-    }
     or_status_t status = receive_from_any(self, from);
     if (status == OR_OK) {
         *frame = zmq_msg_data(&self->current);

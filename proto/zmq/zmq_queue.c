@@ -149,10 +149,14 @@ static bool is_urgent(or_zmq_channel_t *self, or_zmq_waiting_t *waiting)
     return known != NULL && known->is_urgent;
 }
 
-// Take all frames out of the sockets of strangers, so that the urgent ones among them are known.
-static or_status_t look_through(or_zmq_channel_t *self)
+or_status_t or_zmq_look_through(or_zmq_channel_t *self)
 {
     or_status_t status = OR_OK;
+    self->handled = 0;
+    self->inside_is_empty = false; // as far as is known
+    if (self->guard != NULL) {
+        or_zmq_guard_serve(self->guard); // also of an owner that never waits
+    }
     for (or_door_t door = 0; status == OR_OK && door < OR_DOOR_INSIDE; door++) {
         while (status == OR_OK && has_room(self->queue)) {
             or_zmq_waiting_t *waiting = create_waiting();
@@ -173,10 +177,11 @@ static or_status_t look_through(or_zmq_channel_t *self)
 
 static or_status_t take_out_inside(or_zmq_channel_t *self, or_zmq_waiting_t **waiting_p)
 {
-    or_zmq_waiting_t *waiting = create_waiting();
+    or_zmq_waiting_t *waiting = self->inside_is_empty ? NULL : create_waiting();
     or_status_t status = waiting != NULL ? take_out(self, OR_DOOR_INSIDE, waiting) : OR_ERR_AGAIN;
     if (status != OR_OK) {
         or_zmq_waiting_destroy(&waiting);
+        self->inside_is_empty = true;
     }
     *waiting_p = waiting;
     return status;
@@ -202,8 +207,7 @@ or_status_t or_zmq_choose(or_zmq_channel_t *self, or_zmq_waiting_t **waiting_p)
     or_status_t status = OR_OK;
     bool held = or_zmq_check_hold(self);
     if (or_zmq_queue_is_empty(self->queue) || held || ++self->handled >= LOOK_EVERY) {
-        self->handled = 0;
-        status = look_through(self);
+        status = or_zmq_look_through(self);
     }
     if (status != OR_OK) {
         return status;

@@ -53,12 +53,21 @@ typedef struct {
     size_t strings, string_bytes, longest;
 } weight_t;
 
-// Returns where the string that begins at `begin` ends, behind its quote.
+// Return where this byte is next, from `begin`; `bytes` if it is nowhere.
+static size_t find(const uint8_t *body, size_t bytes, size_t begin, uint8_t byte)
+{
+    const uint8_t *found = begin < bytes ? memchr(body + begin, byte, bytes - begin) : NULL;
+    return found != NULL ? (size_t)(found - body) : bytes;
+}
+
+// Return where the string that begins at `begin` ends, behind its quote.
 static size_t weigh_string(const uint8_t *body, size_t bytes, size_t begin, weight_t *weight)
 {
-    size_t end = begin + 1;
-    while (end < bytes && body[end] != '"') {
-        end += body[end] == '\\' ? 2 : 1; // what it escapes ends nothing
+    size_t end = find(body, bytes, begin + 1, '"');
+    size_t escape = find(body, end, begin + 1, '\\');
+    while (escape < end) { // what it escapes ends nothing
+        end = escape + 1 < end ? end : find(body, bytes, escape + 2, '"');
+        escape = find(body, end, escape + 2, '\\');
     }
     size_t length = end - begin;
     weight->strings++;

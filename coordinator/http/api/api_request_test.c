@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/math/rng.h"
 #include "common/decode/methods.h"
 #include "common/text/text_test_support.h"
 #include "coordinator/http/api/api_request.h"
@@ -275,6 +276,38 @@ static void a_body_is_weighed_before_it_takes_memory(void **state)
     free(body);
 }
 
+// Whatever a string says, and wherever it ends: it weighs by its length. A byte of it is any of five.
+static void what_a_string_says_weighs_nothing(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed();
+    for (uint32_t i = 0; i < 20000; i++) {
+        uint8_t body[24], plain[24];
+        bool inside = false;
+        or_rng_key_t key = or_rng_key(seed, i);
+        size_t bytes = or_rng_draw(key, OR_RNG_TEST, 0, 0, 0) % sizeof body, form_bytes,
+               plain_bytes;
+        or_api_problem_t problem;
+        for (uint32_t k = 0; k < bytes; k++) {
+            body[k] = (uint8_t) "\"\\x[,"[or_rng_draw(key, OR_RNG_TEST, 1, k, 0) % 5];
+        }
+        memcpy(plain, body, bytes);
+        for (size_t k = 0; k < bytes; k++) {
+            bool ends = inside && body[k] == '"', begins = !inside && body[k] == '"';
+            if (inside && body[k] == '\\' && k + 1 < bytes) {
+                plain[k] = plain[k + 1] = 'x';
+                k++;
+            } else if (inside && !ends) {
+                plain[k] = 'x';
+            }
+            inside = begins || (inside && !ends);
+        }
+        assert_true(or_api_body_weigh(body, bytes, &form_bytes, &problem));
+        assert_true(or_api_body_weigh(plain, bytes, &plain_bytes, &problem));
+        assert_int_equal(form_bytes, plain_bytes);
+    }
+}
+
 static void bodies_that_take_much_are_refused(void **state)
 {
     world_t *world = *state;
@@ -403,6 +436,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(parameters_are_those_of_the_command, setup, teardown),
         cmocka_unit_test_setup_teardown(parameters_are_told, setup, teardown),
         cmocka_unit_test_setup_teardown(drafting_can_be_off, setup, teardown),
+        cmocka_unit_test(what_a_string_says_weighs_nothing),
         cmocka_unit_test_setup_teardown(a_body_is_weighed_before_it_takes_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(bodies_that_take_much_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_prompt_counts_for_each_of_its_texts, setup, teardown),

@@ -23,9 +23,11 @@
 
 #define EVENTS 64
 #define CURVE_BYTES 33 // around an encrypted body: "\7MESSAGE", nonce, authenticator, flags
-#define AGAIN_MS 1     // the next look while a connection waits for the hub or for libzmq
-#define LATER_MS 100   // the next look while frames are with the hub
-#define ASK_MS 1000    // the next look for hosts that may have vanished
+#define AGAIN_MS                                                                                   \
+    1 // the next look while a connection waits for libzmq, or an urgent one for the hub
+#define PAUSE_MS 5   // the next look while others wait for the hub: a flood is looked at seldom
+#define LATER_MS 100 // the next look while frames are with the hub
+#define ASK_MS 1000  // the next look for hosts that may have vanished
 #define LINGER_NS OR_NS_PER_S
 #define STUCK_NS OR_NS_PER_S
 #define ASLEEP_NS (50 * OR_NS_PER_MS) // long enough for what there is to wake the hub
@@ -79,7 +81,7 @@ static bool hub_sleeps(const or_zmq_relay_t *relay, int64_t now)
 typedef struct {
     uint64_t whole[SORTS], parts;   // cost of whole frames, and of those under way
     or_relay_connection_t *slowest; // of those with a large part
-    size_t paused, unconnected;
+    size_t paused[SORTS], unconnected;
 } sums_t;
 
 // Return the bytes a second of the frame under way.
@@ -91,11 +93,12 @@ static double speed_of(const or_relay_connection_t *connection, int64_t now)
 static void add(or_zmq_relay_t *relay, or_relay_connection_t *connection, int64_t now, sums_t *sums)
 {
     uint64_t whole = or_relay_whole(relay, connection);
+    or_relay_sort_t sort = or_relay_sort(relay, connection);
     uint64_t part = connection->peer_ended ? 0 : connection->flow.begun; // libzmq drops it then
     or_relay_note_progress(relay, connection, now);
-    sums->whole[or_relay_sort(relay, connection)] += whole;
+    sums->whole[sort] += whole;
     sums->parts += part;
-    sums->paused += connection->is_paused;
+    sums->paused[sort] += connection->is_paused;
     sums->unconnected += connection->inner < 0;
     if (part >= SLOW_MIN &&
         (sums->slowest == NULL || speed_of(connection, now) < speed_of(sums->slowest, now))) {
@@ -196,7 +199,8 @@ static int look(or_zmq_relay_t *relay, int64_t now)
     }
     judge(relay, &sums);
     cut_hopeless(relay, now);
-    for (size_t i = 0; i < relay->top && sums.paused + sums.unconnected > 0; i++) {
+    size_t paused = sums.paused[ORDINARY] + sums.paused[URGENT];
+    for (size_t i = 0; i < relay->top && paused + sums.unconnected > 0; i++) {
         or_relay_connection_t *each = &relay->connections[i];
         if (each->used && (each->is_paused || each->inner < 0)) {
             resume(relay, each);
@@ -205,8 +209,11 @@ static int look(or_zmq_relay_t *relay, int64_t now)
     if (!relay->is_accepting && sums.unconnected == 0 && now >= relay->accept_at_ns) {
         or_relay_set_accepting(relay, true);
     }
-    if (sums.paused + sums.unconnected > 0) {
+    if (sums.paused[URGENT] + sums.unconnected > 0) {
         return AGAIN_MS;
+    }
+    if (paused > 0) {
+        return PAUSE_MS;
     }
     bool quiet =
         relay->is_accepting && relay->whole[ORDINARY] + relay->whole[URGENT] + sums.parts == 0;
