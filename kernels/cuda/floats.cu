@@ -8,7 +8,7 @@
 // What a lane reads of a step grows with the sides of its tile, outputs and rows, and what it computes with their
 // product. So many rows want large tiles; a small matrix wants small ones, or some multiprocessors have nothing to do.
 //
-// Behind the end of K weights are +0 and inputs -0: their product is -0, which no sum notices.
+// Behind the end of a span weights are +0 and inputs -0: their product is -0, which no sum notices.
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/cuda_portable.cuh"
 
@@ -56,68 +56,109 @@ struct tiling_t {
     static constexpr uint32_t ROW_QUADS = STEPS / QUAD + 1;
     static constexpr uint32_t STAGE_PIECES = PANELS * PANEL_PIECES;
     static constexpr uint32_t STAGE_QUADS = BLOCK_ROWS * ROW_QUADS;
-    // A chain has to wait for each of its steps: where a lane has few, what they read is read well before.
-    static constexpr uint32_t QUADS_AT_ONCE = OUTPUTS * ROWS >= 16  ? 2
-                                              : OUTPUTS * ROWS >= 4 ? 4
-                                                                    : 8;
+    static constexpr uint32_t PIECES = STEPS * STEP_PIECES; // of a panel's tile
+    static constexpr uint32_t QUADS = STEPS / QUAD;
+    static constexpr uint32_t ROWS_AT_ONCE =
+        (THREADS + QUADS - 1) / QUADS; // whose quads are a piece for each thread
+    // Steps that are read before those before them are multiplied: a chain takes longer for one than it takes a lane
+    // to issue it, and reading takes longer still.
+    static constexpr uint32_t GROUP = OUTPUTS * ROWS <= 2 ? 16 : OUTPUTS * ROWS <= 4 ? 8 : 4;
+    static constexpr uint32_t GROUPS = STEPS / GROUP; // of a tile
 
     static_assert(LANES_ * OUTPUTS_ % OR_PANEL == 0 && OR_PANEL % OUTPUTS_ == 0, "whole panels");
-    static_assert(PANELS * STEPS * STEP_PIECES % THREADS == 0, "a thread's pieces are as many");
+    static_assert(PIECES % THREADS == 0, "each thread has as many pieces of a panel");
+    static_assert(THREADS % QUADS == 0, "a thread's quads are of the same steps");
+    static_assert(GROUPS % 2 == 0, "groups lie in two places by turns");
 };
 
 // ---- a tile's way from memory ----
 
-// The weights of the tile that begins `done` steps into the span.
-template <typename T>
-OR_DEVICE void copy_weights(const float_product_t &product, or_cuda_span_t span,
-                            uint32_t first_panel, uint32_t done, uint4 *tile)
+// Where a thread takes its pieces of a tile from. Panels and rows that are not there are the last one's: what comes of
+// them is not written.
+typedef struct {
+    const char
+        *weights; // of the block's first panel, the thread's first piece of the span's first tile
+    const float *inputs; // of the thread's first row, its quad of the span's first tile
+    or_cuda_span_t span;
+    uint32_t first_row; // of the block
+    uint32_t last_row;  // of its rows, counted from there
+    uint32_t last_panel;
+} source_t;
+
+OR_DEVICE uint32_t least(uint32_t a, uint32_t b)
 {
-    constexpr uint32_t PIECES = T::STEPS * T::STEP_PIECES; // of a panel
-    const uint32_t left = (span.count - done) * T::STEP_PIECES;
-    const size_t first = ((size_t)span.first + done) * T::STEP_PIECES;
-    for (uint32_t j = 0; j < T::PANELS * PIECES / T::THREADS; j++) {
-        const uint32_t i = j * T::THREADS + threadIdx.x;
-        const uint32_t panel = i / PIECES;
-        const uint32_t piece = i % PIECES;
-        const bool there = piece < left && first_panel + panel < product.panel_count;
-        const char *at = (const char *)product.panels;
-        at += there ? (first_panel + panel) * product.panel_bytes + (first + piece) * sizeof *tile
-                    : 0;
-        or_copy_piece(&tile[panel * T::PANEL_PIECES + piece], at, there);
-    }
+    return a < b ? a : b;
 }
 
-// Four neighbours of a row, one by one.
-OR_DEVICE void copy_inputs_apart(const float *from, uint32_t count, float *to)
+template <typename T>
+OR_DEVICE source_t source_of(const float_product_t &product, or_cuda_span_t span,
+                             uint32_t first_panel, uint32_t first_row)
 {
-    for (uint32_t j = 0; j < QUAD; j++) {
-        if (j < count) {
-            or_copy_float(&to[j], &from[j]);
-        } else {
-            to[j] = -0.0f;
+    const uint32_t last_row = least(product.rows - first_row, T::BLOCK_ROWS) - 1;
+    const size_t first_piece = (size_t)span.first * T::STEP_PIECES + threadIdx.x;
+    return {(const char *)product.panels + first_panel * product.panel_bytes +
+                first_piece * sizeof(uint4),
+            product.x + (first_row + least(threadIdx.x / T::QUADS, last_row)) * product.x_stride +
+                (span.first - product.x_first) + threadIdx.x % T::QUADS * QUAD,
+            span,
+            first_row,
+            last_row,
+            least(product.panel_count - first_panel, T::PANELS) - 1};
+}
+
+// The tile that begins `done` steps into the span and is whole. Each thread's pieces are so far apart that all but the
+// panel and the row are constant.
+template <typename T>
+OR_DEVICE void copy_whole_tile(const float_product_t &product, const source_t *from, uint32_t done,
+                               uint4 *weights, float4 *inputs)
+{
+    const char *w = from->weights + (size_t)done * T::STEP_PIECES * sizeof *weights;
+    for (uint32_t panel = 0; panel < T::PANELS; panel++) {
+        for (uint32_t i = 0; i < T::PIECES; i += T::THREADS) {
+            or_copy_piece(&weights[panel * T::PANEL_PIECES + i + threadIdx.x],
+                          w + i * sizeof *weights, true);
         }
+        w += panel < from->last_panel ? product.panel_bytes : 0;
+    }
+    const float *x = from->inputs + done;
+    const uint32_t first_row = threadIdx.x / T::QUADS;
+    float4 *to = inputs + first_row * T::ROW_QUADS + threadIdx.x % T::QUADS;
+    for (uint32_t row = 0; row < T::BLOCK_ROWS; row += T::ROWS_AT_ONCE) {
+        if (first_row + row < T::BLOCK_ROWS) {
+            or_copy_piece(to + row * T::ROW_QUADS, x, true);
+        }
+        // Up to the last row, and no further.
+        const uint32_t next = least(first_row + row + T::ROWS_AT_ONCE, from->last_row);
+        const uint32_t now = least(first_row + row, from->last_row);
+        x += (next - now) * product.x_stride;
     }
 }
 
-// The inputs of the same tile; rows that are not there are -0.
+// The same of one that may end behind the span's end, or whose rows begin anywhere.
 template <typename T>
-OR_DEVICE void copy_inputs(const float_product_t &product, or_cuda_span_t span, uint32_t first_row,
-                           uint32_t done, float4 *tile)
+OR_DEVICE void copy_ragged_tile(const float_product_t &product, const source_t *from, uint32_t done,
+                                uint4 *weights, float4 *inputs)
 {
-    constexpr uint32_t QUADS = T::STEPS / QUAD;
-    const uint32_t left = span.count - done;
-    const float *x = product.x + (span.first - product.x_first) + done;
-    for (uint32_t i = threadIdx.x; i < T::BLOCK_ROWS * QUADS; i += T::THREADS) {
-        const uint32_t row = i / QUADS;
-        const uint32_t step = i % QUADS * QUAD;
-        const bool there = first_row + row < product.rows && step < left;
-        const uint32_t count = there ? left - step : 0;
-        const float *from = there ? x + (first_row + row) * product.x_stride + step : product.x;
-        float4 *to = &tile[row * T::ROW_QUADS + step / QUAD];
-        if (product.x_in_quads && count >= QUAD) {
-            or_copy_piece(to, from, true);
+    const uint32_t left = from->span.count - done;
+    const char *w = from->weights + (size_t)done * T::STEP_PIECES * sizeof *weights;
+    for (uint32_t panel = 0; panel < T::PANELS; panel++) {
+        for (uint32_t i = 0; i < T::PIECES; i += T::THREADS) {
+            const bool there = i + threadIdx.x < left * T::STEP_PIECES;
+            or_copy_piece(&weights[panel * T::PANEL_PIECES + i + threadIdx.x],
+                          w + (there ? i * sizeof *weights : 0), there);
+        }
+        w += panel < from->last_panel ? product.panel_bytes : 0;
+    }
+    for (uint32_t i = threadIdx.x; i < T::BLOCK_ROWS * T::STEPS; i += T::THREADS) {
+        const uint32_t row = i / T::STEPS;
+        const uint32_t step = i % T::STEPS;
+        float *to = (float *)&inputs[row * T::ROW_QUADS] + step;
+        const size_t rows_before = least(row, from->last_row);
+        if (step < left) {
+            or_copy_float(to, product.x + (from->first_row + rows_before) * product.x_stride +
+                                  (from->span.first - product.x_first) + done + step);
         } else {
-            copy_inputs_apart(from, count, (float *)to);
+            *to = -0.0f;
         }
     }
 }
@@ -150,23 +191,55 @@ template <uint32_t COUNT> OR_DEVICE void read_words(const char *at, uint32_t wor
     }
 }
 
-// Read `COUNT` neighbours as floats.
-template <or_cuda_float_t TYPE, uint32_t COUNT>
-OR_DEVICE void read_weights(const char *at, float weights[COUNT])
+// What a lane reads of neighbouring steps, as it lies in shared memory.
+template <typename T> struct group_t {
+    static constexpr uint32_t WORDS = (T::OUTPUTS * T::WEIGHT_BYTES + 3) / 4; // of a step
+    uint32_t weights[T::GROUP][WORDS];
+    float4 inputs[T::ROWS][T::GROUP / QUAD];
+};
+
+template <typename T>
+OR_DEVICE void read_group(const char *weights, const float4 *inputs, uint32_t g, group_t<T> *to)
 {
-    if constexpr (TYPE == OR_CUDA_F32) {
-        uint32_t words[COUNT];
-        read_words<COUNT>(at, words);
-        for (uint32_t i = 0; i < COUNT; i++) {
-            weights[i] = float_of(words[i]);
+    for (uint32_t j = 0; j < T::GROUP; j++) {
+        const char *at = weights + (g * T::GROUP + j) * OR_PANEL * T::WEIGHT_BYTES;
+        if constexpr (T::OUTPUTS * T::WEIGHT_BYTES < sizeof(uint32_t)) {
+            to->weights[j][0] = *(const uint16_t *)at;
+        } else {
+            read_words<group_t<T>::WORDS>(at, to->weights[j]);
         }
-    } else if constexpr (COUNT == 1) {
-        weights[0] = widen<TYPE>(*(const uint16_t *)at);
-    } else {
-        uint32_t words[COUNT / 2];
-        read_words<COUNT / 2>(at, words);
-        for (uint32_t i = 0; i < COUNT; i++) {
-            weights[i] = widen<TYPE>(i % 2 == 0 ? words[i / 2] : words[i / 2] >> 16);
+    }
+    for (uint32_t r = 0; r < T::ROWS; r++) {
+        for (uint32_t q = 0; q < T::GROUP / QUAD; q++) {
+            to->inputs[r][q] = inputs[r * T::ROW_LANES * T::ROW_QUADS + g * (T::GROUP / QUAD) + q];
+        }
+    }
+}
+
+template <typename T> OR_DEVICE float weight_of(const uint32_t *words, uint32_t output)
+{
+    if constexpr (T::TYPE == OR_CUDA_F32) {
+        return float_of(words[output]);
+    }
+    return widen<T::TYPE>(output % 2 == 0 ? words[output / 2] : words[output / 2] >> 16);
+}
+
+OR_DEVICE float of_quad(const float4 &x, uint32_t i)
+{
+    return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
+}
+
+// A step of each of a lane's chains after the other, so that none waits for itself.
+template <typename T>
+OR_DEVICE void multiply_group(const group_t<T> *group, float sums[T::ROWS][T::OUTPUTS])
+{
+    for (uint32_t j = 0; j < T::GROUP; j++) {
+        for (uint32_t i = 0; i < T::OUTPUTS; i++) {
+            const float w = weight_of<T>(group->weights[j], i);
+            for (uint32_t r = 0; r < T::ROWS; r++) {
+                const float x = of_quad(group->inputs[r][j / QUAD], j % QUAD);
+                sums[r][i] = fmaf(x, w, sums[r][i]);
+            }
         }
     }
 }
@@ -177,22 +250,16 @@ template <typename T>
 OR_DEVICE void multiply_tile(const char *weights, const float4 *inputs,
                              float sums[T::ROWS][T::OUTPUTS])
 {
-    OR_UNROLL(T::QUADS_AT_ONCE)
-    for (uint32_t k = 0; k < T::STEPS; k += QUAD) {
-        float w[QUAD][T::OUTPUTS];
-        for (uint32_t j = 0; j < QUAD; j++) {
-            read_weights<T::TYPE, T::OUTPUTS>(weights + (k + j) * OR_PANEL * T::WEIGHT_BYTES, w[j]);
+    group_t<T> even, odd;
+    read_group<T>(weights, inputs, 0, &even);
+    OR_UNROLL(T::GROUPS / 2)
+    for (uint32_t g = 0; g < T::GROUPS; g += 2) {
+        read_group<T>(weights, inputs, g + 1, &odd);
+        multiply_group<T>(&even, sums);
+        if (g + 2 < T::GROUPS) {
+            read_group<T>(weights, inputs, g + 2, &even);
         }
-        for (uint32_t r = 0; r < T::ROWS; r++) {
-            const float4 x = inputs[r * T::ROW_LANES * T::ROW_QUADS + k / QUAD];
-            for (uint32_t i = 0; i < T::OUTPUTS; i++) {
-                float sum = sums[r][i];
-                sum = fmaf(x.x, w[0][i], sum);
-                sum = fmaf(x.y, w[1][i], sum);
-                sum = fmaf(x.z, w[2][i], sum);
-                sums[r][i] = fmaf(x.w, w[3][i], sum);
-            }
-        }
+        multiply_group<T>(&odd, sums);
     }
 }
 
@@ -241,13 +308,15 @@ template <typename T> OR_GLOBAL void multiply_floats(const float_product_t produ
                             own.output % OR_PANEL * T::WEIGHT_BYTES;
     float sums[T::ROWS][T::OUTPUTS] = {};
 
+    const source_t source = source_of<T>(product, span, first_panel, first_row);
     const auto copy_tile = [&](uint32_t tile) {
-        const uint32_t stage = tile % T::STAGES;
-        if (tile * T::STEPS < span.count) {
-            copy_weights<T>(product, span, first_panel, tile * T::STEPS,
-                            weights + stage * T::STAGE_PIECES);
-            copy_inputs<T>(product, span, first_row, tile * T::STEPS,
-                           inputs + stage * T::STAGE_QUADS);
+        const uint32_t done = tile * T::STEPS;
+        uint4 *to_weights = weights + tile % T::STAGES * T::STAGE_PIECES;
+        float4 *to_inputs = inputs + tile % T::STAGES * T::STAGE_QUADS;
+        if (done + T::STEPS <= span.count && product.x_in_quads) {
+            copy_whole_tile<T>(product, &source, done, to_weights, to_inputs);
+        } else if (done < span.count) {
+            copy_ragged_tile<T>(product, &source, done, to_weights, to_inputs);
         }
         or_copies_end();
     };
