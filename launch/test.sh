@@ -74,8 +74,8 @@ built() {
   quietly cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 
-# One test more than there are cores at a time: many of them wait for processes or for the network most of their time.
-tested() { ctest --preset "$1" -j "$((jobs + 1))" --output-on-failure --no-tests=error "${@:2}"; }
+# Two tests more than there are cores at a time: many of them wait for processes or for the network most of their time.
+tested() { ctest --preset "$1" -j "$((jobs + 2))" --output-on-failure --no-tests=error "${@:2}"; }
 
 # names PRESET CTEST-ARGUMENT ...: list the names of the tests that these choose.
 names() { ctest --preset "$1" -N "${@:2}" | sed -n 's/^ *Test *#[0-9]*: //p'; }
@@ -133,7 +133,8 @@ tell_skips() {
 # Labels of CTest say what is not of the gate: `rest`, and `long`, of which each takes many minutes. Sanitizers see neither what measures time or
 # starts many processes, nor, in the gate, what takes them long.
 instrumented=(-LE '^(gpu|rest|long|process|layout|exactness)$')
-slow='emulated|^(model_gpu_fail_test|model_growth_limits_test|model_bits_test|families_bits_test|model_ranks_test|model_ranks_random_test|policy_test|builder_grow_test|simulation_test|hostile_simulation_test|programs_trouble)$'
+slow='emulated|^(model_gpu_fail_test|model_growth_limits_test|model_bits_test|families_bits_test|model_ranks_test|model_ranks_random_test|policy_test|builder_grow_test|simulation_test|hostile_simulation_test|failover_test|programs_trouble)$'
+slow_threads="$slow|^model_attention_test\$"
 
 gate() {
   step "formatting" formatted
@@ -141,7 +142,7 @@ gate() {
   step "release tests" suite release -LE '^(gpu|rest|long)$'
   step "clang-tidy of recent files" linted recent_files
   step "address and undefined-behaviour sanitizers" small_suite asan "${instrumented[@]}" -E "$slow"
-  step "thread sanitizer" small_suite tsan -L '^(threads|programs)$' -E "$slow"
+  step "thread sanitizer" small_suite tsan -L '^(threads|programs)$' -E "$slow_threads"
   step "fuzzers" fuzzed 1
   step "CUDA build" cuda_built recent
 }
@@ -151,7 +152,7 @@ rest_part() {
   case $1 in
   clang-tidy) { [ -d build/release/tests/cross/aarch64 ] || tested release -R '^cross_aarch64$'; } && linted git ls-files ;;
   asan) suite asan "${instrumented[@]}" -R "$slow" ;;
-  tsan) small_suite tsan -L '^(threads|programs)$' -R "$slow" ;;
+  tsan) small_suite tsan -L '^(threads|programs)$' -R "$slow_threads" ;;
   fuzz) fuzzed 30 ;;
   cuda) cuda_built all ;;
   *) tested release -R "^$1\$" ;;

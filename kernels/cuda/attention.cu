@@ -17,7 +17,9 @@ OR_DEVICE float largest_score(const float *scores, uint32_t n)
     for (uint32_t mask = WARP / 2; mask > 0; mask /= 2) {
         largest = canonical_max(or_shuffle_xor(largest, mask), largest);
     }
-    of_warps[threadIdx.x / WARP] = largest;
+    if (threadIdx.x % WARP == 0) {
+        of_warps[threadIdx.x / WARP] = largest;
+    }
     or_block_wait();
     for (uint32_t w = 0; w < THREADS / WARP; w++) {
         largest = canonical_max(of_warps[w], largest);

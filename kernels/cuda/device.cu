@@ -16,6 +16,7 @@ struct or_cuda {
     cudaStream_t work;
     cudaStream_t loop; // only ever records, what lies in one
     int recorded;      // what failed first in the recording that is made
+    bool loop_is_gone; // CUDA has freed what a loop of the recording that is made had
     cudaStream_t fetches;
     cudaEvent_t asked;   // how far the stream was asked for when fetches were held last
     cudaEvent_t fetched; // likewise the fetches that were awaited last
@@ -336,8 +337,10 @@ int or_cuda_record_begin(or_cuda_t *cuda)
     if (status != OR_CUDA_OK)
         return status;
     status = told(cudaStreamBeginCapture(cuda->stream, cudaStreamCaptureModeThreadLocal));
-    if (status == OR_CUDA_OK)
+    if (status == OR_CUDA_OK) {
         cuda->recorded = OR_CUDA_OK;
+        cuda->loop_is_gone = false;
+    }
     return keep(cuda, status);
 }
 
@@ -369,7 +372,8 @@ int or_cuda_record_end(or_cuda_t *cuda, or_cuda_recording_t **recording_p)
         status = cuda->recorded;
     if (status == OR_CUDA_OK)
         status = instantiate(graph, recording_p);
-    if (graph)
+    // CUDA would free a loop that is gone once more, and crash (driver 580.159): such a graph leaks.
+    if (graph && !cuda->loop_is_gone)
         (void)told(cudaGraphDestroy(graph));
     return status;
 }
@@ -473,6 +477,7 @@ int or_cuda_loop_end(or_cuda_t *cuda)
     int status = enter(cuda);
     if (status == OR_CUDA_OK)
         status = told(cudaStreamEndCapture(cuda->loop, &body));
+    cuda->loop_is_gone |= body == NULL; // of a recording that failed
     cuda->stream = cuda->work;
     return keep(cuda, status);
 }

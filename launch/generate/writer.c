@@ -140,7 +140,11 @@ static void tell_reason(run_t *run, int64_t now)
 {
     if (now - run->begun_ns >= WAITING_NS && strcmp(run->waits, run->told) != 0 &&
         run->waits[0] != '\0') {
-        or_log(OR_LOG_WARN, "%s", run->waits);
+        if (run->writer->cluster != NULL) {
+            or_log(OR_LOG_INFO, "the cluster starts: %s", run->waits);
+        } else {
+            or_log(OR_LOG_WARN, "%s", run->waits);
+        }
         memcpy(run->told, run->waits, sizeof run->told);
     }
 }

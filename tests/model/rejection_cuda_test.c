@@ -387,9 +387,9 @@ static void check_vocab(uint32_t size, uint32_t runs)
         check(&drawn, &counts);
     }
     close_vocab();
-    assert_true(counts.accepted > runs / 4);
-    assert_true(counts.rejected > runs / 10);
-    assert_true(runs < 200 || counts.stopped > 0); // chance may spare a few cases
+    assert_true(runs < 50 || counts.accepted > runs / 4); // chance may spare a few cases
+    assert_true(runs < 50 || counts.rejected > runs / 10);
+    assert_true(runs < 200 || counts.stopped > 0);
     assert_true(runs < 200 || counts.undecided > 0);
 }
 
