@@ -346,14 +346,18 @@ template <typename T> static int launch(or_cuda_t *cuda, float_product_t product
     return or_launch(cuda, multiply_floats<T>, grid, dim3(T::THREADS), 0, product);
 }
 
+// The shapes are those that took the least time on an H200 (tests/gpu/product_bench.c).
 template <or_cuda_float_t TYPE>
 static int launch_small(or_cuda_t *cuda, const float_product_t &product, uint32_t spans)
 {
-    if (product.rows <= 2) {
-        return launch<tiling_t<TYPE, 1, 1, 16, 1, 64, 8>>(cuda, product, spans);
+    if (product.rows == 1) {
+        return launch<tiling_t<TYPE, 1, 1, 32, 1, 128, 4>>(cuda, product, spans);
+    }
+    if (product.rows == 2) {
+        return launch<tiling_t<TYPE, 1, 1, 16, 1, 128, 6>>(cuda, product, spans);
     }
     if (product.rows <= 4) {
-        return launch<tiling_t<TYPE, 1, 2, 16, 1, 64, 8>>(cuda, product, spans);
+        return launch<tiling_t<TYPE, 1, 2, 16, 1, 128, 5>>(cuda, product, spans);
     }
     if (product.rows <= 8) {
         return launch<tiling_t<TYPE, 2, 2, 8, 1, 64, 6>>(cuda, product, spans);
@@ -361,28 +365,28 @@ static int launch_small(or_cuda_t *cuda, const float_product_t &product, uint32_
     if (product.rows <= 16) {
         return launch<tiling_t<TYPE, 2, 4, 8, 1, 64, 4>>(cuda, product, spans);
     }
-    return launch<tiling_t<TYPE, 4, 4, 4, 1, 32, 4>>(cuda, product, spans);
+    return launch<tiling_t<TYPE, 4, 4, 4, 2, 64, 2>>(cuda, product, spans);
 }
 
 template <or_cuda_float_t TYPE>
 static int launch_large(or_cuda_t *cuda, const float_product_t &product, uint32_t spans)
 {
     if (product.rows == 1) {
-        return launch<tiling_t<TYPE, 1, 1, 32, 1, 64, 6>>(cuda, product, spans);
+        return launch<tiling_t<TYPE, 1, 1, 32, 1, 128, 3>>(cuda, product, spans);
     }
     if (product.rows == 2) {
         return launch<tiling_t<TYPE, 2, 1, 16, 1, 64, 6>>(cuda, product, spans);
     }
     if (product.rows <= 4) {
-        return launch<tiling_t<TYPE, 2, 2, 16, 1, 64, 5>>(cuda, product, spans);
+        return launch<tiling_t<TYPE, 2, 2, 16, 2, 64, 3>>(cuda, product, spans);
     }
     if (product.rows <= 8) {
         return launch<tiling_t<TYPE, 4, 2, 8, 1, 64, 4>>(cuda, product, spans);
     }
     if (product.rows <= 16) {
-        return launch<tiling_t<TYPE, 4, 4, 8, 2, 32, 4>>(cuda, product, spans);
+        return launch<tiling_t<TYPE, 4, 4, 8, 2, 64, 3>>(cuda, product, spans);
     }
-    return launch<tiling_t<TYPE, 8, 4, 4, 2, 32, 3>>(cuda, product, spans);
+    return launch<tiling_t<TYPE, 4, 4, 4, 2, 64, 2>>(cuda, product, spans);
 }
 
 template <or_cuda_float_t TYPE>

@@ -156,6 +156,35 @@ static void project(or_model_t *model, const or_matrix_t *matrix, const or_cuda_
     multiply(model->gpu, matrix, x, rows, &to, 1);
 }
 
+typedef struct {
+    const or_matrix_t *matrix;
+    float *y;
+    size_t stride;
+} projection_t;
+
+// Several products of h, each on a branch of its own: alone the small ones leave most of a device idle. Those by tensor
+// cores share a workspace, so they follow one another.
+static void project_all(or_model_t *model, const projection_t *projections, uint32_t count,
+                        uint32_t rows)
+{
+    or_gpu_t *gpu = model->gpu;
+    const or_gpu_functions_t *f = gpu->functions;
+    const bool apart = gpu->tensor == NULL;
+    if (apart) {
+        or_gpu_keep(gpu, f->part(gpu->cuda));
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (apart) {
+            f->branch(gpu->cuda, i);
+        }
+        project(model, projections[i].matrix, &gpu->h, rows, projections[i].y,
+                projections[i].stride);
+    }
+    if (apart) {
+        or_gpu_keep(gpu, f->meet(gpu->cuda));
+    }
+}
+
 static or_status_t add_projection(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
                                   uint32_t unit_size, const or_cuda_rows_t *from, uint32_t rows)
 {
@@ -270,9 +299,10 @@ static or_status_t run_attention(or_model_t *model, const or_layer_t *layer, uin
     float *key = gpu->key + kv_place;
     float *value = gpu->value + kv_place;
     normalise(model, layer->attention_norm, rows);
-    project(model, &layer->query, &gpu->h, rows, gpu->query, model->query_stride);
-    project(model, &layer->key, &gpu->h, rows, gpu->key, model->kv_stride);
-    project(model, &layer->value, &gpu->h, rows, gpu->value, model->kv_stride);
+    const projection_t projections[] = {{&layer->query, gpu->query, model->query_stride},
+                                        {&layer->key, gpu->key, model->kv_stride},
+                                        {&layer->value, gpu->value, model->kv_stride}};
+    project_all(model, projections, sizeof projections / sizeof projections[0], rows);
     add_bias(model, query, model->query_stride, layer->query_bias, share->heads, rows);
     add_bias(model, key, model->kv_stride, layer->key_bias, share->kv_heads, rows);
     add_bias(model, value, model->kv_stride, layer->value_bias, share->kv_heads, rows);
@@ -290,8 +320,9 @@ static or_status_t run_ffn(or_model_t *model, const or_layer_t *layer, uint32_t 
     or_gpu_t *gpu = model->gpu;
     uint32_t units = (model->shape.ffn + OR_SHARD_FFN_UNIT - 1) / OR_SHARD_FFN_UNIT;
     normalise(model, layer->ffn_norm, rows);
-    project(model, &layer->gate, &gpu->h, rows, gpu->gate.values, gpu->gate.stride);
-    project(model, &layer->up, &gpu->h, rows, gpu->up, model->ffn_stride);
+    const projection_t projections[] = {{&layer->gate, gpu->gate.values, gpu->gate.stride},
+                                        {&layer->up, gpu->up, model->ffn_stride}};
+    project_all(model, projections, sizeof projections / sizeof projections[0], rows);
     or_gpu_keep(gpu, gpu->functions->swiglu(gpu->cuda, &gpu->gate, gpu->up, model->ffn_stride,
                                             or_span_length(model->share.ffn), rows));
     return add_projection(model, &layer->down, units, OR_SHARD_FFN_UNIT, &gpu->gate, rows);
