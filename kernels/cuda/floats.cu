@@ -201,6 +201,7 @@ template <typename T> struct group_t {
 template <typename T>
 OR_DEVICE void read_group(const char *weights, const float4 *inputs, uint32_t g, group_t<T> *to)
 {
+    OR_UNROLL(T::GROUP)
     for (uint32_t j = 0; j < T::GROUP; j++) {
         const char *at = weights + (g * T::GROUP + j) * OR_PANEL * T::WEIGHT_BYTES;
         if constexpr (T::OUTPUTS * T::WEIGHT_BYTES < sizeof(uint32_t)) {
@@ -209,7 +210,9 @@ OR_DEVICE void read_group(const char *weights, const float4 *inputs, uint32_t g,
             read_words<group_t<T>::WORDS>(at, to->weights[j]);
         }
     }
+    OR_UNROLL(T::ROWS)
     for (uint32_t r = 0; r < T::ROWS; r++) {
+        OR_UNROLL(T::GROUP / QUAD)
         for (uint32_t q = 0; q < T::GROUP / QUAD; q++) {
             to->inputs[r][q] = inputs[r * T::ROW_LANES * T::ROW_QUADS + g * (T::GROUP / QUAD) + q];
         }
@@ -233,9 +236,12 @@ OR_DEVICE float of_quad(const float4 &x, uint32_t i)
 template <typename T>
 OR_DEVICE void multiply_group(const group_t<T> *group, float sums[T::ROWS][T::OUTPUTS])
 {
+    OR_UNROLL(T::GROUP)
     for (uint32_t j = 0; j < T::GROUP; j++) {
+        OR_UNROLL(T::OUTPUTS)
         for (uint32_t i = 0; i < T::OUTPUTS; i++) {
             const float w = weight_of<T>(group->weights[j], i);
+            OR_UNROLL(T::ROWS)
             for (uint32_t r = 0; r < T::ROWS; r++) {
                 const float x = of_quad(group->inputs[r][j / QUAD], j % QUAD);
                 sums[r][i] = fmaf(x, w, sums[r][i]);

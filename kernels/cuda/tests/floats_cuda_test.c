@@ -223,7 +223,7 @@ static void products_of_large_matrices_equal_ref(void **state)
             shape_t shape = {.type = type,
                              .kind = (test_kind_t)test_below(&random, KINDS),
                              .rows = rows[i],
-                             .k = 1 + (uint32_t)test_below(&random, parts == 1 ? 300 : 900),
+                             .k = 1 + (uint32_t)test_below(&random, parts == 1 ? 200 : 600),
                              .panels = 520 / parts + (uint32_t)test_below(&random, 4),
                              .parts = parts};
             compare(&random, &shape);
