@@ -8,7 +8,7 @@
 // A kernel that breaks a rule which a GPU does not check ends the program with a sentence that names the launch, the
 // block and the thread. All threads of a block, or lanes of a warp, must come to a wait, and a warp has 32. A launch may
 // not have more threads, shared memory or parameters than CUDA allows. A pointer must be to device memory, nothing may be
-// written behind the shared memory, and no address may lack memory. A loop is told by one thread of its own launch, and
+// written behind the shared memory, what is copied there must be waited for, and no address may lack memory. A loop is told by one thread of its own launch, and
 // never to go on forever. Reading and writing behind other memory is told by AddressSanitizer.
 //
 // Launches of several host threads wait for each other.
