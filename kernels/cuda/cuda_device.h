@@ -22,6 +22,7 @@ extern "C" {
 #define OR_CUDA_TENSOR 100000 // and above: of cuda_tensor.h
 #define OR_CUDA_PEERS 200000  // and above: of cuda_peers.h
 #define OR_CUDA_MAJOR_MIN 8u  // compute capability from which on the kernels run: Ampere
+#define OR_CUDA_BRANCHES 2u   // beside the stream
 #define OR_CUDA_MARKS 16u     // places in the stream whose time can be asked for
 
 typedef struct or_cuda or_cuda_t;
@@ -81,6 +82,21 @@ int or_cuda_fetch(or_cuda_t *cuda, void *to, const void *from, size_t bytes);
 int or_cuda_hold_fetches(or_cuda_t *cuda);
 // Work that is asked for from here on is done after all fetches that were asked for so far.
 int or_cuda_await_fetches(or_cuda_t *cuda);
+
+// Kernels that need nothing of each other, and so may run at the same time, each where few blocks would leave a part of the
+// device idle:
+//
+//     or_cuda_part(cuda)                           all that was asked for before is done first
+//     ...                                          kernels of branch 0, the stream itself
+//     or_cuda_branch(cuda, 1)
+//     ...                                          kernels of branch 1, up to OR_CUDA_BRANCHES
+//     or_cuda_meet(cuda)                           what comes behind waits for all of them
+//
+// All of it may be recorded, in a loop or out of it. Between part and meet nothing but kernels may be asked for, and
+// whatever fails, meet is called.
+int or_cuda_part(or_cuda_t *cuda);
+void or_cuda_branch(or_cuda_t *cuda, uint32_t branch);
+int or_cuda_meet(or_cuda_t *cuda);
 
 // Note the time when the stream comes here; milliseconds between two marks, which waits for both.
 int or_cuda_mark(or_cuda_t *cuda, uint32_t mark);

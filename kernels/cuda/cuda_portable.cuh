@@ -25,6 +25,10 @@
 #define OR_DEVICE static __device__ __forceinline__
 #define CANONICAL static __host__ __device__ inline
 
+// Before a loop: so many of its rounds become one.
+#define OR_UNROLL(rounds) OR_PRAGMA(unroll(rounds))
+#define OR_PRAGMA(words) _Pragma(#words)
+
 // An array in the block's shared memory; all of what or_launch was given in bytes.
 #define OR_SHARED(type, name, count) __shared__ type name[count]
 #define OR_SHARED_DYNAMIC(type, name)                                                              \
@@ -50,6 +54,43 @@ template <typename T> OR_DEVICE T or_shuffle_xor(T value, uint32_t mask)
 template <typename T> OR_DEVICE T or_shuffle(T value, uint32_t from)
 {
     return __shfl_sync(0xFFFFFFFFu, value, (int)from);
+}
+
+// Copy 16 bytes, or a float, to shared memory while the thread goes on; where it is not `there`, 16 bytes of zeros. What a
+// thread has asked for up to an or_copies_end is a group; or_copies_wait<N> waits for all of its groups but the last N.
+// Other threads see what was copied after or_block_wait.
+OR_DEVICE void or_copy_piece(void *to, const void *from, bool there)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+}
+
+OR_DEVICE void or_copy_float(float *to, const float *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from)
+                 : "memory");
+}
+
+OR_DEVICE void or_copies_end(void)
+{
+    asm volatile("cp.async.commit_group;" : : : "memory");
+}
+
+template <uint32_t COUNT> OR_DEVICE void or_copies_wait(void)
+{
+    asm volatile("cp.async.wait_group %0;" : : "n"(COUNT) : "memory");
+}
+
+// canonical_widen, by the device's own instruction. It makes other NaNs, as its arithmetic does.
+OR_DEVICE float or_widen_half(uint16_t half)
+{
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
+    return value;
 }
 
 // sums += a * b, exactly: 16 outputs x 32 bytes without a sign, times 32 bytes with one x 8 rows. With
@@ -126,3 +167,10 @@ OR_DEVICE uint32_t or_pick_bytes(uint32_t low, uint32_t high, uint32_t which)
 #endif
 
 #include "kernels/canonical.h"
+
+#ifndef __CUDACC__
+OR_DEVICE float or_widen_half(uint16_t half)
+{
+    return canonical_widen(half);
+}
+#endif

@@ -20,6 +20,9 @@ struct or_cuda {
     cudaStream_t fetches;
     cudaEvent_t asked;   // how far the stream was asked for when fetches were held last
     cudaEvent_t fetched; // likewise the fetches that were awaited last
+    cudaStream_t beside[OR_CUDA_BRANCHES]; // branches 1 and above
+    cudaEvent_t parted;
+    uint32_t branch; // where kernels are asked for: 0 is the stream
     cudaEvent_t marks[OR_CUDA_MARKS];
 };
 
@@ -46,7 +49,7 @@ static int enter(const or_cuda_t *cuda)
 cudaStream_t or_cuda_stream(or_cuda_t *cuda)
 {
     (void)enter(cuda);
-    return cuda->stream;
+    return cuda->branch > 0 ? cuda->beside[cuda->branch - 1] : cuda->stream;
 }
 
 const char *or_cuda_text(int status)
@@ -62,60 +65,23 @@ const char *or_cuda_text(int status)
 
 // ---- devices ----
 
-uint32_t or_cuda_count(void)
-{
-    int count = 0;
-    return told(cudaGetDeviceCount(&count)) == OR_CUDA_OK ? (uint32_t)count : 0;
-}
-
-int or_cuda_describe(uint32_t index, or_cuda_description_t *description)
-{
-    cudaDeviceProp device;
-    int status = told(cudaGetDeviceProperties(&device, (int)index));
-    if (status != OR_CUDA_OK)
-        return status;
-
-    or_cuda_description_t d = {};
-    memcpy(d.name, device.name, sizeof d.name - 1);
-    memcpy(d.uuid, device.uuid.bytes, sizeof d.uuid);
-    d.major = (uint32_t)device.major;
-    d.minor = (uint32_t)device.minor;
-    d.multiprocessors = (uint32_t)device.multiProcessorCount;
-    d.memory_bytes = device.totalGlobalMem;
-    *description = d;
-    return OR_CUDA_OK;
-}
-
-int or_cuda_free_bytes(uint32_t index, uint64_t *bytes)
-{
-    size_t left = 0, all = 0;
-    int status = told(cudaSetDevice((int)index));
-    if (status == OR_CUDA_OK)
-        status = told(cudaMemGetInfo(&left, &all));
-    if (status == OR_CUDA_OK)
-        *bytes = left;
-    return status;
-}
-
 // Streams that do not wait for the default one, which this process' other libraries may use.
 static int create_streams(or_cuda_t *cuda)
 {
+    cudaStream_t *const streams[] = {&cuda->work, &cuda->loop, &cuda->fetches, &cuda->beside[0],
+                                     &cuda->beside[1]};
+    cudaEvent_t *const events[] = {&cuda->asked, &cuda->fetched, &cuda->parted};
     int status = enter(cuda);
-    if (status == OR_CUDA_OK)
-        status = told(cudaStreamCreateWithFlags(&cuda->work, cudaStreamNonBlocking));
-    if (status == OR_CUDA_OK)
-        status = told(cudaStreamCreateWithFlags(&cuda->loop, cudaStreamNonBlocking));
-    if (status == OR_CUDA_OK)
-        status = told(cudaStreamCreateWithFlags(&cuda->fetches, cudaStreamNonBlocking));
-    if (status == OR_CUDA_OK)
-        status = told(cudaEventCreateWithFlags(&cuda->asked, cudaEventDisableTiming));
-    if (status == OR_CUDA_OK)
-        status = told(cudaEventCreateWithFlags(&cuda->fetched, cudaEventDisableTiming));
+    for (size_t i = 0; i < sizeof streams / sizeof streams[0] && status == OR_CUDA_OK; i++)
+        status = told(cudaStreamCreateWithFlags(streams[i], cudaStreamNonBlocking));
+    for (size_t i = 0; i < sizeof events / sizeof events[0] && status == OR_CUDA_OK; i++)
+        status = told(cudaEventCreateWithFlags(events[i], cudaEventDisableTiming));
     for (uint32_t i = 0; i < OR_CUDA_MARKS && status == OR_CUDA_OK; i++)
         status = told(cudaEventCreate(&cuda->marks[i]));
     cuda->stream = cuda->work;
     return status;
 }
+static_assert(OR_CUDA_BRANCHES == 2, "streams beside");
 
 int or_cuda_open(uint32_t index, or_cuda_t **cuda_p)
 {
@@ -155,6 +121,9 @@ void or_cuda_close(or_cuda_t **cuda_p)
     (void)enter(cuda);
     for (uint32_t i = 0; i < OR_CUDA_MARKS; i++)
         destroy_event(cuda->marks[i]);
+    for (uint32_t i = 0; i < OR_CUDA_BRANCHES; i++)
+        destroy_stream(cuda->beside[i]);
+    destroy_event(cuda->parted);
     destroy_event(cuda->fetched);
     destroy_event(cuda->asked);
     destroy_stream(cuda->fetches);
@@ -298,6 +267,29 @@ int or_cuda_hold_fetches(or_cuda_t *cuda)
 int or_cuda_await_fetches(or_cuda_t *cuda)
 {
     return put_behind(cuda, cuda->stream, cuda->fetches, cuda->fetched);
+}
+
+// Where the stream is recorded, those that are put behind it are, too, until it is put behind them.
+int or_cuda_part(or_cuda_t *cuda)
+{
+    int status = OR_CUDA_OK;
+    for (uint32_t i = 0; i < OR_CUDA_BRANCHES && status == OR_CUDA_OK; i++)
+        status = put_behind(cuda, cuda->beside[i], cuda->stream, cuda->parted);
+    return status;
+}
+
+void or_cuda_branch(or_cuda_t *cuda, uint32_t branch)
+{
+    cuda->branch = branch;
+}
+
+int or_cuda_meet(or_cuda_t *cuda)
+{
+    int status = OR_CUDA_OK;
+    cuda->branch = 0;
+    for (uint32_t i = 0; i < OR_CUDA_BRANCHES && status == OR_CUDA_OK; i++)
+        status = put_behind(cuda, cuda->stream, cuda->beside[i], cuda->parted);
+    return status;
 }
 
 // ---- time ----

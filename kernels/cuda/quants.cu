@@ -41,6 +41,13 @@ typedef struct {
     uint32_t end; // of its blocks
 } task_t;
 
+// What the chains need of a block of activations beside its quants: for each group the sum of its quants, scaled or as
+// a bias.
+template <or_quant_t TYPE> struct factors_t {
+    float scale;
+    uint32_t sums[shape_of(TYPE).groups];
+};
+
 // A chunk: what there is of it, as many sums for any number of tiles, and what a thread loads of it ahead.
 template <or_quant_t TYPE, uint32_t TILES> struct chunk_t {
     static constexpr uint32_t ROWS = TILES * TILE_ROWS;
@@ -53,10 +60,12 @@ template <or_quant_t TYPE, uint32_t TILES> struct chunk_t {
     static constexpr uint32_t SUMS = BLOCKS * BLOCK_SUMS;
     static constexpr uint32_t SCALES = BLOCKS * GROUPS * OR_PANEL;
     static constexpr uint32_t THREAD_SCALES = (SCALES + THREADS - 1) / THREADS;
+    static_assert(ROWS * BLOCKS == THREADS, "a block of a row for each thread");
 
     loaded_t integers[DEPTH];         // of the warp's blocks
     uint32_t quants[DEPTH][TILES][2]; // of a row in each tile
     loaded_group_t groups[THREAD_SCALES];
+    factors_t<TYPE> factors;
 };
 
 OR_DEVICE const or_q8_block_t *activations(const task_t *task, uint32_t row, uint32_t block)
@@ -121,6 +130,34 @@ OR_DEVICE void load_groups(const task_t *task, const UNIT *panel, uint32_t begin
     }
 }
 
+// Where a row's factors of a block are kept: those that a warp reads, of two rows, have banks of their own.
+template <typename CHUNK> OR_DEVICE uint32_t factors_place(uint32_t row, uint32_t block)
+{
+    return row * (CHUNK::BLOCKS + 1) + block;
+}
+
+// A thread has a block of a row.
+template <or_quant_t TYPE, uint32_t TILES>
+OR_DEVICE void load_factors(const task_t *task, uint32_t begin, chunk_t<TYPE, TILES> *to)
+{
+    typedef chunk_t<TYPE, TILES> chunk;
+    constexpr shape_t s = shape_of(TYPE);
+    const uint32_t row = threadIdx.x / chunk::BLOCKS;
+    const uint32_t block = begin + threadIdx.x % chunk::BLOCKS;
+    if (row < task->rows && block < task->end) {
+        const or_q8_block_t *x = activations(task, row, block);
+        to->factors.scale = x->scale;
+        for (uint32_t g = 0; g < s.groups; g++) {
+            if constexpr (s.minima) {
+                to->factors.sums[g] =
+                    bits_of(s.groups == 1 ? x->scaled_sum : x->scaled_half_sums[g]);
+            } else if constexpr (s.bias != NO_BIAS) {
+                to->factors.sums[g] = (uint32_t)(s.groups == 1 ? x->bias : x->half_biases[g]);
+            }
+        }
+    }
+}
+
 // ---- sums ----
 
 // Return the place where the sum of a row and an output of a tile is kept. A warp reads 32 neighbours in 32 banks:
@@ -155,13 +192,15 @@ OR_DEVICE void sum_tile(const uint32_t words[4], const uint32_t quants[2], uint3
     }
 }
 
-// sums [block][group][tile][TILE_SUMS], scales [block][group][output]
+// sums [block][group][tile][TILE_SUMS], scales [block][group][output], factors by factors_place
 template <or_quant_t TYPE, uint32_t TILES>
 OR_DEVICE void sum_chunk(const task_t *task, const chunk_t<TYPE, TILES> *loaded, uint32_t begin,
-                         int32_t *sums, or_quant_group_t *scales)
+                         int32_t *sums, or_quant_group_t *scales, factors_t<TYPE> *factors)
 {
     typedef chunk_t<TYPE, TILES> chunk;
     const uint32_t lane = threadIdx.x % WARP;
+    factors[factors_place<chunk>(threadIdx.x / chunk::BLOCKS, threadIdx.x % chunk::BLOCKS)] =
+        loaded->factors;
     for (uint32_t d = 0; d < chunk::DEPTH; d++) {
         const uint32_t b = d * WARPS + threadIdx.x / WARP;
         if (begin + b < task->end) {
@@ -187,16 +226,17 @@ OR_DEVICE void sum_chunk(const task_t *task, const chunk_t<TYPE, TILES> *loaded,
 // ---- chains ----
 
 template <or_quant_t TYPE>
-OR_DEVICE float step(or_quant_group_t w, const or_q8_block_t *x, uint32_t group, int32_t sum,
+OR_DEVICE float step(or_quant_group_t w, const factors_t<TYPE> *x, uint32_t group, int32_t sum,
                      float y)
 {
     constexpr shape_t s = shape_of(TYPE);
+    static_assert(s.bias == NO_BIAS || !s.minima, "a sum is either's");
     if constexpr (s.bias != NO_BIAS) {
-        sum += (s.groups == 1 ? x->bias : x->half_biases[group]) >> s.bias;
+        sum += (int32_t)x->sums[group] >> s.bias;
     }
     y = fmaf(w.scale * x->scale, (float)sum, y);
     if constexpr (s.minima) {
-        y = fmaf(-w.minimum, s.groups == 1 ? x->scaled_sum : x->scaled_half_sums[group], y);
+        y = fmaf(-w.minimum, float_of(x->sums[group]), y);
     }
     return y;
 }
@@ -204,17 +244,18 @@ OR_DEVICE float step(or_quant_group_t w, const or_q8_block_t *x, uint32_t group,
 // A chain's steps over the chunk.
 template <or_quant_t TYPE, uint32_t TILES>
 OR_DEVICE float step_chunk(const task_t *task, uint32_t begin, uint32_t row, const int32_t *sums,
-                           const or_quant_group_t *scales, float y)
+                           const or_quant_group_t *scales, const factors_t<TYPE> *factors, float y)
 {
     typedef chunk_t<TYPE, TILES> chunk;
     const uint32_t output = threadIdx.x % OR_PANEL;
     const uint32_t left = task->end - begin;
     const uint32_t count = left < chunk::BLOCKS ? left : chunk::BLOCKS;
-    const or_q8_block_t *x = activations(task, row, begin);
     sums += row / TILE_ROWS * TILE_SUMS + place_of(row % TILE_ROWS, output);
+    factors += factors_place<chunk>(row, 0);
+    OR_UNROLL(8 / chunk::GROUPS) // what the steps read is read before the chain waits for it
     for (uint32_t b = 0; b < count; b++) {
         for (uint32_t g = 0; g < chunk::GROUPS; g++) {
-            y = step<TYPE>(scales[(b * chunk::GROUPS + g) * OR_PANEL + output], x + b, g,
+            y = step<TYPE>(scales[(b * chunk::GROUPS + g) * OR_PANEL + output], factors + b, g,
                            sums[b * chunk::BLOCK_SUMS + g * TILES * TILE_SUMS], y);
         }
     }
@@ -242,6 +283,7 @@ OR_GLOBAL void multiply(const uint8_t *panels, const or_q8_block_t *x, float *y,
     typedef chunk_t<TYPE, TILES> chunk;
     OR_SHARED(int2, pairs, chunk::BLOCKS * chunk::BLOCK_SUMS / 2); // for their alignment
     OR_SHARED(or_quant_group_t, scales, chunk::SCALES);
+    OR_SHARED(factors_t<TYPE>, factors, (chunk::BLOCKS + 1) * chunk::ROWS);
     int32_t *sums = (int32_t *)pairs;
 
     const uint32_t panel = blockIdx.x / p.row_groups;
@@ -257,15 +299,17 @@ OR_GLOBAL void multiply(const uint8_t *panels, const or_q8_block_t *x, float *y,
     chunk ahead = {};
     load_blocks(&task, w, span.first, &ahead);
     load_groups(&task, w, span.first, &ahead);
+    load_factors(&task, span.first, &ahead);
     for (uint32_t begin = span.first; begin < task.end; begin += chunk::BLOCKS) {
-        sum_chunk(&task, &ahead, begin, sums, scales);
+        sum_chunk(&task, &ahead, begin, sums, scales, factors);
         or_block_wait();
         load_blocks(&task, w, begin + chunk::BLOCKS, &ahead);
         load_groups(&task, w, begin + chunk::BLOCKS, &ahead);
+        load_factors(&task, begin + chunk::BLOCKS, &ahead);
         for (uint32_t c = 0; c < chunk::CHAINS; c++) {
             if (row + c * CHAIN_ROWS < task.rows) {
                 chains[c] = step_chunk<TYPE, TILES>(&task, begin, row + c * CHAIN_ROWS, sums,
-                                                    scales, chains[c]);
+                                                    scales, factors, chains[c]);
             }
         }
         or_block_wait();

@@ -199,7 +199,11 @@ static void run_thread(thread_t *thread)
     thread->index = index_in((uint64_t)(thread - block.thread), blockDim);
     threadIdx = thread->index;
     running = thread;
+    or_emulated_copies_begin(or_emulated_thread());
     block.launch->thread();
+    if (or_emulated_copies_left(or_emulated_thread()) > 0) {
+        end_at(thread, "returns without waiting for what it copies");
+    }
     thread->returned = true;
     block.returned++;
 }
@@ -286,9 +290,14 @@ void or_warp_wait(void)
     wait_for(&own_warp(OR_EMULATED_WARP_WAIT)->group, OR_EMULATED_WARP_WAIT);
 }
 
+uint32_t or_emulated_thread(void)
+{
+    return (uint32_t)(running - block.thread);
+}
+
 uint32_t or_emulated_lane(void)
 {
-    return (uint32_t)(running - block.thread) % WARP;
+    return or_emulated_thread() % WARP;
 }
 
 const or_emulated_lane_t *or_emulated_exchange(or_emulated_wait_t wait, const void *value,

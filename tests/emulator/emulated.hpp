@@ -8,7 +8,7 @@
 // A kernel that breaks a rule which a GPU does not check ends the program with a sentence that names the launch, the
 // block and the thread. All threads of a block, or lanes of a warp, must come to a wait, and a warp has 32. A launch may
 // not have more threads, shared memory or parameters than CUDA allows. A pointer must be to device memory, nothing may be
-// written behind the shared memory, and no address may lack memory. A loop is told by one thread of its own launch, and
+// written behind the shared memory, what is copied there must be waited for, and no address may lack memory. A loop is told by one thread of its own launch, and
 // never to go on forever. Reading and writing behind other memory is told by AddressSanitizer.
 //
 // Launches of several host threads wait for each other.
@@ -26,6 +26,7 @@
 
 #define OR_GLOBAL static
 #define OR_DEVICE static inline
+#define OR_UNROLL(rounds)
 
 // Every thread passes here; the first of a block fills the array with NaNs.
 #define OR_SHARED(type, name, count)                                                               \
@@ -110,6 +111,17 @@ extern unsigned char or_emulated_dynamic_shared[];
 void or_block_wait(void);
 void or_warp_wait(void);
 void or_multiply_bytes(int32_t sums[4], const uint32_t a[4], const uint32_t b[2]);
+
+// A copy is done at once, or when it is waited for.
+void or_copy_piece(void *to, const void *from, bool there);
+void or_copy_float(float *to, const float *from);
+void or_copies_end(void);
+void or_emulated_copies_wait(uint32_t groups);
+
+template <uint32_t COUNT> static inline void or_copies_wait(void)
+{
+    or_emulated_copies_wait(COUNT);
+}
 
 template <typename T> static T or_emulated_take(or_emulated_wait_t wait, T value, uint32_t from)
 {

@@ -155,6 +155,28 @@ static int finish(or_cuda_t *cuda)
     return status;
 }
 
+// Branches in the order in which they are asked for.
+int or_cuda_part(or_cuda_t *cuda)
+{
+    (void)cuda;
+    return OR_CUDA_OK;
+}
+
+void or_cuda_branch(or_cuda_t *cuda, uint32_t branch)
+{
+    (void)cuda;
+    if (branch > OR_CUDA_BRANCHES) {
+        or_emulated_end("or_cuda_branch", "branch %u, of %u beside the stream", branch,
+                        OR_CUDA_BRANCHES);
+    }
+}
+
+int or_cuda_meet(or_cuda_t *cuda)
+{
+    (void)cuda;
+    return OR_CUDA_OK;
+}
+
 int or_cuda_hold_fetches(or_cuda_t *cuda)
 {
     if (cuda->recorder.recording) {

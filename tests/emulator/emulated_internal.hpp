@@ -39,6 +39,11 @@ int or_emulated_ask_meeting(struct or_cuda *cuda, std::function<void()> step);
 // The device is of no use any more: whoever waits for it gets `status`.
 void or_emulated_break(struct or_cuda *cuda, int status);
 
+// A thread's copies to shared memory begin anew; how many were not waited for.
+void or_emulated_copies_begin(uint32_t thread);
+size_t or_emulated_copies_left(uint32_t thread);
+uint32_t or_emulated_thread(void);
+
 // False: it is not this loop that is done now.
 bool or_emulated_tell_loop(or_cuda_loop_t loop, bool again);
 

@@ -283,6 +283,13 @@ static void waits_that_not_all_come_to(void **state)
                       "thread (32, 0, 0) comes to or_shuffle_xor in a warp of 1 threads");
 }
 
+static void copies_that_nobody_waits_for(void **state)
+{
+    (void)state;
+    assert_last_words(make_mistake, TEST_MISTAKE_NOT_AWAITED,
+                      "returns without waiting for what it copies");
+}
+
 static void launches_that_cuda_does_not_allow(void **state)
 {
     (void)state;
@@ -327,6 +334,7 @@ int main(void)
         cmocka_unit_test(waiting_cannot_be_recorded),
         cmocka_unit_test(what_fails_leaves_nothing_recorded),
         cmocka_unit_test(waits_that_not_all_come_to),
+        cmocka_unit_test(copies_that_nobody_waits_for),
         cmocka_unit_test(launches_that_cuda_does_not_allow),
         cmocka_unit_test(memory_that_is_not_theirs),
         cmocka_unit_test(loops_that_are_told_nothing_or_too_much),

@@ -111,11 +111,21 @@ OR_GLOBAL void write_nowhere(uint32_t *y)
     *(volatile uint32_t *)own = 1;
 }
 
+OR_GLOBAL void await_too_few(uint32_t *y)
+{
+    OR_SHARED(float, copies, 64);
+    for (uint32_t i = 0; i < 64; i++) {
+        or_copy_float(&copies[i], (const float *)y);
+        or_copies_end();
+    }
+    or_copies_wait<32>();
+}
+
 int test_launch_mistake(or_cuda_t *cuda, test_mistake_t mistake, uint32_t threads, uint32_t *y)
 {
     void (*const kernels[])(uint32_t *) = {return_from_block, return_from_warp,    diverge_in_warp,
                                            diverge_in_block,  write_behind_shared, share_too_much,
-                                           write_nowhere};
+                                           write_nowhere,     await_too_few};
     return or_launch(cuda, kernels[mistake], dim3(2), dim3(threads), threads * sizeof *y, y);
 }
 

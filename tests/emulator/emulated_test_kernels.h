@@ -23,6 +23,7 @@ typedef enum {
     TEST_MISTAKE_BEHIND_SHARED,   // writes behind the shared memory of the launch
     TEST_MISTAKE_TOO_MUCH_SHARED, // more than 48 KiB in arrays
     TEST_MISTAKE_NOWHERE,         // thread 9 writes where there is no memory
+    TEST_MISTAKE_NOT_AWAITED,     // returns while copies to shared memory may be on their way
 } test_mistake_t;
 
 // The first `tellers` threads tell the loop that it goes on.

@@ -91,7 +91,7 @@ static void open_bench(bench_t *bench, const plan_t *plan)
                                         .gpu = &choice};
     *bench = (bench_t){.context = plan->context};
     or_belief_init(&bench->belief);
-    random_model_open(&plan->drafter, true, &bench->file, &bench->gguf);
+    random_model_open(&plan->drafter, OR_TENSOR_BF16, true, &bench->file, &bench->gguf);
     bench->history = calloc(plan->context, sizeof *bench->history);
     bench_require(bench->history != NULL, "no memory");
     for (uint32_t i = 0; i < plan->context; i++) {

@@ -93,7 +93,7 @@ static uint64_t time_steps(const plan_t *plan, uint32_t away, double times[STEPS
     or_gguf_t *gguf = NULL;
     or_model_t *model = NULL;
     or_kv_sequence_t *text = NULL;
-    random_model_open(&plan->shape, false, &file, &gguf);
+    random_model_open(&plan->shape, OR_TENSOR_BF16, false, &file, &gguf);
     bench_require(or_model_load(gguf, &options, &model) == OR_OK, "the model");
     bench_require(or_model_open_sequence(model, plan->nodes_most, &text) == OR_OK, "a text");
     float *logits = malloc(plan->shape.vocab_size * sizeof *logits);

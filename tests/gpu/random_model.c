@@ -58,15 +58,17 @@ static void put_tokens(test_gguf_t *file, uint32_t count)
     }
 }
 
-static void put_tensors(test_gguf_t *file, const tensor_t *tensors, size_t count)
+static void put_tensors(test_gguf_t *file, or_tensor_type_t type, const tensor_t *tensors,
+                        size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         test_gguf_put_tensor(file, tensors[i].name, tensors[i].columns, tensors[i].rows,
-                             OR_TENSOR_BF16, 0);
+                             tensors[i].rows > 1 ? type : OR_TENSOR_BF16, 0);
     }
 }
 
-static void put_layer(test_gguf_t *file, const or_model_shape_t *shape, uint32_t layer)
+static void put_layer(test_gguf_t *file, const or_model_shape_t *shape, or_tensor_type_t type,
+                      uint32_t layer)
 {
     const uint64_t width = shape->width;
     const uint64_t kv_width = width / shape->heads * shape->kv_heads;
@@ -80,7 +82,7 @@ static void put_layer(test_gguf_t *file, const or_model_shape_t *shape, uint32_t
     for (size_t i = 0; i < LAYER_TENSORS; i++) {
         char name[64];
         snprintf(name, sizeof name, "blk.%u.%s.weight", layer, tensors[i].name);
-        put_tensors(file, &(tensor_t){name, tensors[i].columns, tensors[i].rows}, 1);
+        put_tensors(file, type, &(tensor_t){name, tensors[i].columns, tensors[i].rows}, 1);
     }
 }
 
@@ -107,8 +109,8 @@ static void put_numbers(test_gguf_t *file, uint64_t count)
     }
 }
 
-void random_model_open(const or_model_shape_t *shape, bool tied, test_gguf_t *file,
-                       or_gguf_t **gguf_p)
+void random_model_open(const or_model_shape_t *shape, or_tensor_type_t type, bool tied,
+                       test_gguf_t *file, or_gguf_t **gguf_p)
 {
     const uint64_t width = shape->width;
     const tensor_t tensors[] = {{"token_embd.weight", width, shape->vocab_size},
@@ -118,9 +120,9 @@ void random_model_open(const or_model_shape_t *shape, bool tied, test_gguf_t *fi
     test_gguf_init(file, 3, others + (uint64_t)shape->layers * LAYER_TENSORS, ENTRIES);
     put_entries(file, shape);
     put_tokens(file, shape->vocab_size);
-    put_tensors(file, tensors, others);
+    put_tensors(file, type, tensors, others);
     for (uint32_t i = 0; i < shape->layers; i++) {
-        put_layer(file, shape, i);
+        put_layer(file, shape, type, i);
     }
     test_gguf_pad(file, 32);
     put_numbers(file, width * greater(greater(shape->vocab_size, shape->ffn), width));

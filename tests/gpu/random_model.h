@@ -1,4 +1,4 @@
-// random_model - a Llama of any shape with random BF16 weights and nameless tokens, for measuring what its passes cost.
+// random_model - a Llama of any shape with random weights and nameless tokens, for measuring what its passes cost.
 //
 // All its tensors lie over the same bytes of the file, which is as large as the largest of them, so that it is made
 // in memory in seconds. Once it is loaded each tensor has memory of its own. Its logits are as small as its weights:
@@ -10,8 +10,8 @@
 
 #define RANDOM_MODEL_TEMPERATURE 1e-3F
 
-// Open a model of random weights. The shape's architecture, head_dim (width / heads) and parameters are ignored. A
-// tied model has no head but its embedding. The caller closes *gguf_p, then ends the file. Ends the program without
-// memory.
-void random_model_open(const or_model_shape_t *shape, bool tied, test_gguf_t *file,
-                       or_gguf_t **gguf_p);
+// Open a model of random weights: matrices of `type`, which is BF16 or has fewer bits, norms of BF16. The shape's
+// architecture, head_dim (width / heads) and parameters are ignored. A tied model has no head but its embedding. The
+// caller closes *gguf_p, then ends the file. Ends the program without memory.
+void random_model_open(const or_model_shape_t *shape, or_tensor_type_t type, bool tied,
+                       test_gguf_t *file, or_gguf_t **gguf_p);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh [NAME ...] - all tests on a GPU (or only those named, as "rows"), some of kernels also under compute-sanitizer, whole programs, and what
-# passes cost (step_bench.c, draft_bench.c, offload_bench.c; neither where tests are named). A table of it all is printed line by line and kept
+# passes cost (step_bench.c, draft_bench.c, offload_bench.c, product_bench.c; neither where tests are named). A table of it all is printed line by line and kept
 # in OUTRIDER_GPU_TABLE (build/gpu/gpu.md), for tests/gpu/RESULTS.md.
 #
 # Needs no network: CMake, Ninja, nvcc, gcc, g++, pkg-config and the libraries of launch/packages.sh. Where the machine lacks them, make a bundle
@@ -182,7 +182,7 @@ if [ "$named" -eq 0 ]; then
   fi
   limit=90 reserve=0 late="cut off"
   figures=
-  for bench in "draft_bench" "step_bench canonical" "step_bench tensor" "offload_bench"; do
+  for bench in "draft_bench" "product_bench" "step_bench canonical" "step_bench q4_k" "step_bench tensor" "offload_bench"; do
     output=
     # shellcheck disable=SC2086 # a program and its word
     row "$bench" "$tests/"$bench || true

@@ -2,6 +2,7 @@
 //
 //     step_bench              a model of the shape of Llama 3 8B, of random BF16 weights
 //     step_bench canonical    in canonical arithmetic alone, which is that of the CPU
+//     step_bench q8_0, q4_k   likewise, of weights of that type
 //     step_bench tensor       by tensor cores alone, which have their own
 //     step_bench tiny         a model of no size, to see that this works
 //
@@ -73,6 +74,15 @@ static int products_or_not(or_cuda_t *cuda, or_cuda_float_t type, const void *pa
                                                                 panel_count, x, x_stride, rows, to);
 }
 
+static int quants_or_not(or_cuda_t *cuda, or_quant_t type, const void *panels, size_t panel_bytes,
+                         uint32_t panel_count, const or_q8_block_t *x, size_t x_stride,
+                         uint32_t rows, const or_cuda_parts_t *to)
+{
+    return without.products ? OR_CUDA_OK
+                            : or_gpu_functions()->matmul_quants(cuda, type, panels, panel_bytes,
+                                                                panel_count, x, x_stride, rows, to);
+}
+
 static int tensor_or_not(or_cuda_tensor_t *tensor, const or_cuda_tensor_matrix_t *matrix,
                          const or_cuda_rows_t *x, uint32_t rows, const or_cuda_parts_t *to)
 {
@@ -129,10 +139,12 @@ static void close_bench(bench_t *bench)
 }
 
 // False if there can be none on tensor cores; why is said.
-static bool open_bench(bench_t *bench, const or_model_shape_t *shape, bool tensor, uint32_t context)
+static bool open_bench(bench_t *bench, const or_model_shape_t *shape, or_tensor_type_t type,
+                       bool tensor, uint32_t context)
 {
     *bench = (bench_t){.functions = *or_gpu_functions(), .context = context};
     bench->functions.matmul_floats = products_or_not;
+    bench->functions.matmul_quants = quants_or_not;
     bench->functions.matmul_tensor = tensor_or_not;
     bench->functions.attention = attention_or_not;
     bench->functions.download = download_or_not;
@@ -142,7 +154,7 @@ static bool open_bench(bench_t *bench, const or_model_shape_t *shape, bool tenso
                                         .cache_type_k = OR_KV_F16,
                                         .cache_type_v = OR_KV_F16,
                                         .gpu = &choice};
-    random_model_open(shape, false, &bench->file, &bench->gguf);
+    random_model_open(shape, type, false, &bench->file, &bench->gguf);
     or_status_t status = or_model_load(bench->gguf, &options, &bench->model);
     if (status != OR_OK && tensor) {
         close_bench(bench);
@@ -232,14 +244,15 @@ static step_times_t time_step(bench_t *bench, uint32_t nodes, uint32_t repeats)
 
 // ---- tables ----
 
-static void print_shape(const char *what, const bench_t *bench)
+static void print_shape(const char *what, const bench_t *bench, or_tensor_type_t type)
 {
     const or_model_shape_t *shape = or_model_shape(bench->model);
     printf("\n%s, %s: %u layers of width %u, %u of %u heads of %u, FFN %u, vocabulary %u, "
-           "%.2f GB of weights in BF16; context %u\n",
+           "%.2f GB of weights in %s; context %u\n",
            what, or_model_arith_id(bench->model), shape->layers, shape->width, shape->heads,
            shape->kv_heads, shape->head_dim, shape->ffn, shape->vocab_size,
-           1e-9 * (double)or_model_memory(bench->model).weights, bench->context);
+           1e-9 * (double)or_model_memory(bench->model).weights, or_gguf_tensor_type_name(type),
+           bench->context);
 }
 
 static double rate_of(const bench_t *bench, double ms)
@@ -304,14 +317,14 @@ static void cannot_measure(const char *why)
     }
 }
 
-static void measure_target(const plan_t *plan, bool tensor, double copying)
+static void measure_target(const plan_t *plan, or_tensor_type_t type, bool tensor, double copying)
 {
     bench_t bench;
-    if (!open_bench(&bench, &plan->target, tensor, plan->context)) {
+    if (!open_bench(&bench, &plan->target, type, tensor, plan->context)) {
         cannot_measure(or_error_text());
         return;
     }
-    print_shape("target", &bench);
+    print_shape("target", &bench, type);
     printf("\n| step | ms | plain steps | weights, GB/s | of copying | products | attention | rest "
            "| launched one by one, ms |\n|---|---|---|---|---|---|---|---|---|\n");
     without.download = true;
@@ -334,11 +347,14 @@ int main(int argc, char **argv)
     double copying = 2 * bench_copy_rate(or_cuda_copy, false, plan->copy_bytes);
     printf("%s; copying %zu MiB within it: %.0f GB/s, read and written\n", device.name,
            plan->copy_bytes >> 20, copying);
+    const or_tensor_type_t type = strcmp(word, "q8_0") == 0   ? OR_TENSOR_Q8_0
+                                  : strcmp(word, "q4_k") == 0 ? OR_TENSOR_Q4_K
+                                                              : OR_TENSOR_BF16;
     if (strcmp(word, "tensor") != 0) {
-        measure_target(plan, false, copying);
+        measure_target(plan, type, false, copying);
     }
-    if (strcmp(word, "canonical") != 0) {
-        measure_target(plan, true, copying);
+    if (strcmp(word, "canonical") != 0 && type == OR_TENSOR_BF16) {
+        measure_target(plan, type, true, copying);
     }
     return bench_exit_code();
 }

@@ -19,7 +19,8 @@
 #define OR_GPU_FUNCTIONS(row) \
     row(text) row(count) row(describe) row(free_bytes) row(open) row(close) row(alloc) row(free) \
     row(alloc_pinned) row(free_pinned) row(upload) row(download) row(copy) row(clear) row(wait) \
-    row(fetch) row(hold_fetches) row(await_fetches) row(record_begin) row(record_end) \
+    row(fetch) row(hold_fetches) row(await_fetches) row(part) row(branch) row(meet) \
+    row(record_begin) row(record_end) \
     row(loop_begin) row(loop_end) row(replay) row(recording_free) \
     row(peers_name) row(peers_id) row(peers_join) row(peers_leave) row(peers_gather) \
     row(rmsnorm) row(rmsnorm_heads) row(layer_norm) row(rope) row(activate) row(scale) row(softcap) \

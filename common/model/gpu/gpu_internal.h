@@ -235,6 +235,15 @@ or_status_t or_gpu_prepare_products(or_model_t *model);
 // The products of rows with the outputs of a matrix that are here, in y [rows][y_stride], which has room for whole tiles.
 void or_gpu_project(or_model_t *model, const or_matrix_t *matrix, const or_cuda_rows_t *x,
                     uint32_t rows, float *y, size_t y_stride);
+// The products of h with several matrices, each on a branch of its own (or_cuda_part): alone the small ones leave most of a
+// device idle. Those by tensor cores share a workspace, so they follow one another.
+typedef struct {
+    const or_matrix_t *matrix;
+    float *y;
+    size_t stride;
+} or_gpu_projection_t;
+void or_gpu_project_all(or_model_t *model, const or_gpu_projection_t *projections, uint32_t count,
+                        uint32_t rows);
 // Sum the products of rows with a matrix that is cut along its inputs, by `unit_size` of them, in the tree of shards and
 // ranks. The sum is added to `to` [rows][width_stride], or with `over` written there. OR_ERR_IO, or why another rank is not heard.
 or_status_t or_gpu_sum_products(or_model_t *model, const or_matrix_t *matrix, uint32_t units,

@@ -288,9 +288,10 @@ static or_status_t project_qkv(or_model_t *model, const place_t *place, uint32_t
 {
     or_gpu_t *gpu = model->gpu;
     const or_layer_t *layer = place->layer;
-    or_gpu_project(model, &layer->query, &gpu->h, rows, gpu->query, model->query_stride);
-    or_gpu_project(model, &layer->key, &gpu->h, rows, gpu->key, model->kv_stride);
-    or_gpu_project(model, &layer->value, &gpu->h, rows, gpu->value, model->kv_stride);
+    const or_gpu_projection_t projections[] = {{&layer->query, gpu->query, model->query_stride},
+                                               {&layer->key, gpu->key, model->kv_stride},
+                                               {&layer->value, gpu->value, model->kv_stride}};
+    or_gpu_project_all(model, projections, 3, rows);
     return OR_OK;
 }
 
@@ -315,11 +316,11 @@ static or_status_t project_up(or_model_t *model, const place_t *place, uint32_t 
 {
     or_gpu_t *gpu = model->gpu;
     const or_layer_t *layer = place->layer;
-    const or_matrix_t *gate = model->arch->has_gate ? &layer->gate : &layer->up;
-    or_gpu_project(model, gate, &gpu->h, rows, gpu->gate.values, gpu->gate.stride);
-    if (model->arch->has_gate) {
-        or_gpu_project(model, &layer->up, &gpu->h, rows, gpu->up, model->ffn_stride);
-    }
+    const or_gpu_projection_t gated[] = {{&layer->gate, gpu->gate.values, gpu->gate.stride},
+                                         {&layer->up, gpu->up, model->ffn_stride}};
+    const or_gpu_projection_t plain = {&layer->up, gpu->gate.values, gpu->gate.stride};
+    const bool has_gate = model->arch->has_gate;
+    or_gpu_project_all(model, has_gate ? gated : &plain, has_gate ? 2 : 1, rows);
     return OR_OK;
 }
 

@@ -151,6 +151,27 @@ void or_gpu_project(or_model_t *model, const or_matrix_t *matrix, const or_cuda_
     multiply(model->gpu, matrix, x, rows, &to, 1);
 }
 
+void or_gpu_project_all(or_model_t *model, const or_gpu_projection_t *projections, uint32_t count,
+                        uint32_t rows)
+{
+    or_gpu_t *gpu = model->gpu;
+    const or_gpu_functions_t *f = gpu->functions;
+    const bool apart = gpu->tensor == NULL;
+    if (apart) {
+        or_gpu_keep(gpu, f->part(gpu->cuda));
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (apart) {
+            f->branch(gpu->cuda, i);
+        }
+        or_gpu_project(model, projections[i].matrix, &gpu->h, rows, projections[i].y,
+                       projections[i].stride);
+    }
+    if (apart) {
+        or_gpu_keep(gpu, f->meet(gpu->cuda));
+    }
+}
+
 or_status_t or_gpu_sum_products(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
                                 uint32_t unit_size, const or_cuda_rows_t *from, uint32_t rows,
                                 bool over, float *to)

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "kernels/cuda/cuda_kernels.h"
+
 #define BYTES 100000u // no multiple of anything that a device copies at once
 
 static uint8_t sent[BYTES];
@@ -181,6 +183,52 @@ static void fetches_come_between_work(void **state)
     or_cuda_close(&cuda);
 }
 
+#define FLOATS 1024u
+
+// rows [branch][FLOATS] += one, each on its branch; then sum += rows.
+static void add_on_branches(or_cuda_t *cuda, const float *one, float *rows, float *sum)
+{
+    cuda_test_ok(or_cuda_part(cuda));
+    for (uint32_t b = 0; b <= OR_CUDA_BRANCHES; b++) {
+        or_cuda_branch(cuda, b);
+        cuda_test_ok(or_cuda_add(cuda, rows + (size_t)b * FLOATS, 1, one, 0, 1, FLOATS));
+    }
+    cuda_test_ok(or_cuda_meet(cuda));
+    for (uint32_t b = 0; b <= OR_CUDA_BRANCHES; b++) {
+        cuda_test_ok(or_cuda_add(cuda, sum, 1, rows + (size_t)b * FLOATS, 1, 1, FLOATS));
+    }
+}
+
+// Once launched, and then as a recording.
+static void branches_part_and_meet(void **state)
+{
+    (void)state;
+    enum { REPLAYS = 9 };
+    static float sums[FLOATS];
+    const float one = 1.0f;
+    or_cuda_t *cuda = cuda_test_open();
+    or_cuda_recording_t *recording = NULL;
+    float *device_one = cuda_test_upload(cuda, &one, sizeof one);
+    float *rows = alloc(cuda, (OR_CUDA_BRANCHES + 1) * FLOATS * sizeof *rows);
+    float *sum = alloc(cuda, sizeof sums);
+    add_on_branches(cuda, device_one, rows, sum);
+    cuda_test_ok(or_cuda_record_begin(cuda));
+    add_on_branches(cuda, device_one, rows, sum);
+    cuda_test_ok(or_cuda_record_end(cuda, &recording));
+    for (uint32_t i = 0; i < REPLAYS; i++) {
+        cuda_test_ok(or_cuda_replay(cuda, recording));
+    }
+    cuda_test_download(cuda, sums, sum, sizeof sums);
+    for (uint32_t i = 0; i < FLOATS; i++) { // 1 + 2 + ... of each branch
+        assert_true(sums[i] == (OR_CUDA_BRANCHES + 1) * (REPLAYS + 1) * (REPLAYS + 2) / 2.0f);
+    }
+    or_cuda_recording_free(&recording);
+    or_cuda_free(cuda, sum);
+    or_cuda_free(cuda, rows);
+    or_cuda_free(cuda, device_one);
+    or_cuda_close(&cuda);
+}
+
 static void time_goes_on_between_marks(void **state)
 {
     (void)state;
@@ -237,6 +285,7 @@ int main(void)
         cmocka_unit_test(copies_arrive_in_order),
         cmocka_unit_test(pinned_memory_is_memory),
         cmocka_unit_test(fetches_come_between_work),
+        cmocka_unit_test(branches_part_and_meet),
         cmocka_unit_test(time_goes_on_between_marks),
         cmocka_unit_test(a_recording_is_done_when_it_is_replayed),
     };

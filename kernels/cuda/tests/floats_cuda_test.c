@@ -211,6 +211,26 @@ static void products_equal_ref_for_all_k(void **state)
     }
 }
 
+// A matrix of many panels is cut into other blocks than one of few.
+static void products_of_large_matrices_equal_ref(void **state)
+{
+    (void)state;
+    static const uint32_t rows[] = {1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 70};
+    uint64_t random = test_seed();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        for (or_cuda_float_t type = OR_CUDA_F32; type <= OR_CUDA_BF16; type++) {
+            const uint32_t parts = i % 2 == 0 ? 1 : 8;
+            shape_t shape = {.type = type,
+                             .kind = (test_kind_t)test_below(&random, KINDS),
+                             .rows = rows[i],
+                             .k = 1 + (uint32_t)test_below(&random, parts == 1 ? 200 : 600),
+                             .panels = 520 / parts + (uint32_t)test_below(&random, 4),
+                             .parts = parts};
+            compare(&random, &shape);
+        }
+    }
+}
+
 // Products so small that they round to -0 leave a -0 in the chain, which must survive the end of K.
 static void a_negative_zero_survives(void **state)
 {
@@ -281,6 +301,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_equal_ref_for_all_rows),
         cmocka_unit_test(products_equal_ref_for_all_k),
+        cmocka_unit_test(products_of_large_matrices_equal_ref),
         cmocka_unit_test(a_negative_zero_survives),
         cmocka_unit_test(every_half_is_widened),
         cmocka_unit_test(nothing_is_written_where_nothing_is_asked_for),
