@@ -175,7 +175,8 @@ template <uint32_t QUERIES>
 OR_DEVICE void finish(const attention_t *a, const or_cuda_rows_t *to, const share_t *share,
                       uint32_t d, const sums_t<QUERIES> *sums)
 {
-    bool several = seen_by(a, share->row) > OR_ATTENTION_PART;
+    bool several =
+        share->heads > 0 && seen_by(a, share->row) > OR_ATTENTION_PART; // else there may be no row
     for (uint32_t q = 0; q < share->heads; q++) {
         uint32_t begin = (share->first + q) * a->kv.head_dim;
         float sum = several ? sums->before[q] + sums->own[q] : sums->own[q];
