@@ -12,6 +12,7 @@
 #include "common/gguf/gguf_internal.h"
 
 #define ALIGNMENT 32u // GGUF's default, where a file names no other
+#define PRIVATE_MODE 0600
 #define VERSION 3u
 #define HEADER_BYTES 24u
 
@@ -36,6 +37,8 @@ struct or_gguf_writer {
     char *path;
     char *part_path; // the file until it is whole
     int fd;          // -1 before begin and after finish
+    mode_t mode;     // of the file, less the user's umask
+    or_gguf_writer_private_t how;
     field_t *fields;
     size_t field_count, field_capacity;
     tensor_t *tensors;
@@ -45,9 +48,10 @@ struct or_gguf_writer {
     uint64_t put;        // bytes of it
 };
 
-static uint64_t aligned(uint64_t bytes)
+static uint64_t aligned(const or_gguf_writer_t *writer, uint64_t bytes)
 {
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const uint64_t alignment = writer->how.alignment;
+    return (bytes + alignment - 1) / alignment * alignment;
 }
 
 or_status_t or_gguf_writer_create(const char *path, or_gguf_writer_t **writer_p)
@@ -57,6 +61,8 @@ or_status_t or_gguf_writer_create(const char *path, or_gguf_writer_t **writer_p)
         return or_gguf_no_memory(path);
     }
     writer->fd = -1;
+    writer->mode = 0666;
+    writer->how.alignment = ALIGNMENT;
     writer->path = strdup(path);
     if (writer->path == NULL ||
         asprintf(&writer->part_path, "%s.%jd.tmp", path, (intmax_t)getpid()) < 0) {
@@ -299,6 +305,15 @@ or_status_t or_gguf_writer_set_strings(or_gguf_writer_t *writer, const char *key
     return put_field(writer, field);
 }
 
+or_status_t or_gguf_writer_set_private(or_gguf_writer_t *writer,
+                                       const or_gguf_writer_private_t *how)
+{
+    assert(writer->tensor_count == 0);
+    writer->mode = PRIVATE_MODE;
+    writer->how = *how;
+    return or_gguf_writer_set_u32(writer, "general.alignment", how->alignment);
+}
+
 // ---- the tensor table ----
 
 // Compute the tensor's bytes. OR_ERR_INVALID if 64 bits cannot hold them.
@@ -344,7 +359,7 @@ or_status_t or_gguf_writer_add_tensor(or_gguf_writer_t *writer, or_gguf_string_t
         return status;
     }
     writer->tensors[writer->tensor_count++] = tensor;
-    writer->data_bytes += aligned(tensor.bytes);
+    writer->data_bytes += aligned(writer, tensor.bytes);
     return OR_OK;
 }
 
@@ -360,7 +375,7 @@ static uint64_t front_bytes(const or_gguf_writer_t *writer)
         bytes += sizeof(uint64_t) + tensor->name_bytes + sizeof(uint32_t) +
                  tensor->dim_count * sizeof(uint64_t) + sizeof(uint32_t) + sizeof(uint64_t);
     }
-    return aligned(bytes);
+    return aligned(writer, bytes);
 }
 
 uint64_t or_gguf_writer_file_bytes(const or_gguf_writer_t *writer)
@@ -388,6 +403,9 @@ static or_status_t write_all(const or_gguf_writer_t *writer, const void *data, u
         ssize_t written = write(writer->fd, from, bytes);
         if (written < 0 && errno != EINTR) {
             return cannot_write(writer, errno);
+        }
+        if (written > 0 && writer->how.see != NULL) {
+            writer->how.see(writer->how.context, from, (uint64_t)written);
         }
         from += written > 0 ? written : 0;
         bytes -= written > 0 ? (uint64_t)written : 0;
@@ -433,7 +451,7 @@ static or_status_t write_front(const or_gguf_writer_t *writer)
 static or_status_t make_part(or_gguf_writer_t *writer)
 {
     assert(writer->fd < 0);
-    writer->fd = open(writer->part_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    writer->fd = open(writer->part_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, writer->mode);
     return writer->fd >= 0
                ? OR_OK
                : or_fail(OR_ERR_IO,
@@ -467,16 +485,27 @@ or_status_t or_gguf_writer_begin(or_gguf_writer_t *writer)
     return write_front(writer);
 }
 
-or_status_t or_gguf_writer_put(or_gguf_writer_t *writer, const void *data, uint64_t bytes)
+static or_status_t write_zeros(const or_gguf_writer_t *writer, uint64_t bytes)
 {
     static const uint8_t zeros[ALIGNMENT] = {0};
+    or_status_t status = OR_OK;
+    while (status == OR_OK && bytes > 0) {
+        uint64_t some = bytes < sizeof zeros ? bytes : sizeof zeros;
+        status = write_all(writer, zeros, some);
+        bytes -= some;
+    }
+    return status;
+}
+
+or_status_t or_gguf_writer_put(or_gguf_writer_t *writer, const void *data, uint64_t bytes)
+{
     assert(writer->fd >= 0 && writer->tensor < writer->tensor_count);
     const tensor_t *tensor = &writer->tensors[writer->tensor];
     assert(bytes <= tensor->bytes - writer->put);
     or_status_t status = write_all(writer, data, bytes);
     writer->put += bytes;
     if (status == OR_OK && writer->put == tensor->bytes) {
-        status = write_all(writer, zeros, aligned(tensor->bytes) - tensor->bytes);
+        status = write_zeros(writer, aligned(writer, tensor->bytes) - tensor->bytes);
         writer->tensor++;
         writer->put = 0;
     }
