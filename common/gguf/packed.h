@@ -12,6 +12,7 @@
 // One thread calls; any may read what or_packed_find returned.
 #pragma once
 
+#include "common/base/options/options.h"
 #include "common/gguf/gguf.h"
 
 #define OR_PACKED_LAYOUT                                                                           \
@@ -27,6 +28,16 @@
 #define OR_PACKED_PATH_BYTES 4096
 
 typedef struct or_packed or_packed_t;
+
+// The row of a program's option table for a `char *` of the struct `type`; NULL is "auto" then. `whose` begins the help,
+// `suffix` ends the name.
+#define OR_PACKED_OPTION(type, field, whose, suffix)                                               \
+    {                                                                                              \
+        "packed" suffix, NULL, OR_OPTION_STRING, offsetof(type, field), "auto|off|FILE",           \
+            whose                                                                                  \
+            "weights are mapped from what `outrider model pack` wrote: auto, where it is found "   \
+            "beside the model or in the cache folder; off: they are packed at each start"          \
+    }
 
 // Is this open file a packed one?
 bool or_gguf_is_packed(const or_gguf_t *gguf);

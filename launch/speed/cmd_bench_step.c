@@ -15,6 +15,7 @@
 #include "common/base/clock.h"
 #include "common/base/cpus.h"
 #include "common/decode/token_tree.h"
+#include "common/gguf/packed.h"
 #include "common/model/cpu/workers.h"
 #include "common/model/gpu/gpu_choice.h"
 #include "launch/cluster/paths.h"
@@ -31,7 +32,7 @@
 #define STEP_PREFILL_ROWS 512u // in a pass; a longer prefix takes several
 
 typedef struct {
-    char *model;
+    char *model, *packed;
     char *rows, *sessions, *prefill; // lists; NULL: none
     uint32_t context, threads, repeats;
     or_cpu_options_t cpus;
@@ -55,6 +56,7 @@ static const or_option_t table[] = {
      "passes of each kind, by turns; times are medians"},
     {"threads", "t", OR_OPTION_UINT32, AT(threads), "N", "threads; 0: one a CPU it may use"},
     OR_CPU_OPTIONS(config_t, cpus),
+    OR_PACKED_OPTION(config_t, packed, "", ""),
     OR_GPU_OPTIONS(config_t, gpu),
     OR_GPU_LIST_OPTION(config_t, list_devices),
     {"json", NULL, OR_OPTION_FLAG, AT(json), NULL,
@@ -447,7 +449,7 @@ static or_status_t measure(const config_t *config, plan_t *plan)
     or_gguf_t *gguf = NULL;
     or_model_t *model = NULL;
     or_token_tree_t *tree = NULL;
-    or_model_options_t options = {0};
+    or_model_options_t options = {.packed = config->packed};
     room_t room = {0};
     or_gpu_place_t place;
     or_cpus_t cpus;
@@ -479,6 +481,7 @@ static int run(int argc, char **argv)
 {
     config_t config = {.context = 128,
                        .repeats = 11,
+                       .packed = (char *)"auto",
                        .cpus = or_cpu_options_default(),
                        .gpu = or_gpu_options_default()};
     plan_t plan;
@@ -488,6 +491,7 @@ static int run(int argc, char **argv)
     }
     code = OR_EXIT_USAGE;
     or_status_t status = make_plan(&config, &plan);
+    status = status != OR_OK ? status : or_packed_check_wish(config.packed);
     if (status == OR_OK) {
         code = OR_EXIT_FAILURE;
         status = or_models_choose_target(&config.model);
