@@ -86,15 +86,6 @@ static bool is_named(const or_gguf_tensor_t *tensor, const char *name)
            memcmp(tensor->name.bytes, name, tensor->name.length) == 0;
 }
 
-// A router is small, and what it chooses must not depend on the type of the weights.
-static bool is_router(const or_gguf_tensor_t *tensor)
-{
-    static const char end[] = ".ffn_gate_inp.weight";
-    size_t length = sizeof end - 1;
-    return tensor->name.length > length &&
-           memcmp(tensor->name.bytes + tensor->name.length - length, end, length) == 0;
-}
-
 // ---- the plan ----
 
 static or_tensor_type_t wanted_type(const job_t *job, const or_gguf_tensor_t *tensor)
@@ -107,8 +98,9 @@ static or_tensor_type_t wanted_type(const job_t *job, const or_gguf_tensor_t *te
         return is_head && job->config->embedding_type == NULL ? job->output_type
                                                               : job->embedding_type;
     }
-    return or_weight_is_matrix(tensor) && !is_router(tensor) ? job->type
-                                                             : (or_tensor_type_t)tensor->type;
+    return or_weight_is_matrix(tensor) && !or_weight_is_router(tensor->name)
+               ? job->type
+               : (or_tensor_type_t)tensor->type;
 }
 
 static or_status_t plan_tensor(const job_t *job, const or_gguf_tensor_t *tensor, result_t *result)

@@ -90,13 +90,20 @@ or_tensor_type_t or_weight_type_for(or_tensor_type_t wanted, uint64_t width)
     return wanted;
 }
 
+static bool ends_with(or_gguf_string_t name, const char *end)
+{
+    const size_t length = strlen(end);
+    return name.length >= length && memcmp(name.bytes + name.length - length, end, length) == 0;
+}
+
 bool or_weight_is_matrix(const or_gguf_tensor_t *tensor)
 {
-    static const char bias[] = ".bias";
-    const size_t length = sizeof bias - 1;
-    const or_gguf_string_t name = tensor->name;
-    return tensor->elements > tensor->dims[0] &&
-           !(name.length >= length && memcmp(name.bytes + name.length - length, bias, length) == 0);
+    return tensor->elements > tensor->dims[0] && !ends_with(tensor->name, ".bias");
+}
+
+bool or_weight_is_router(or_gguf_string_t name)
+{
+    return ends_with(name, ".ffn_gate_inp.weight");
 }
 
 uint64_t or_weight_row_bytes(or_tensor_type_t type, uint64_t width)

@@ -20,6 +20,8 @@ or_tensor_type_t or_weight_type_for(or_tensor_type_t wanted, uint64_t width);
 
 // Is it a matrix? Matrices get another type; vectors stay as they are, and so do biases, a vector for each expert.
 bool or_weight_is_matrix(const or_gguf_tensor_t *tensor);
+// Is it the router of a layer's experts? It is small, and what it chooses must not depend on the type of the weights.
+bool or_weight_is_router(or_gguf_string_t name);
 // Return the bytes of a row, whose width is whole blocks.
 uint64_t or_weight_row_bytes(or_tensor_type_t type, uint64_t width);
 // Write a row of finite weights. What the type cannot hold is cut to the largest it can. A quantised type's errors count by

@@ -120,6 +120,21 @@ class Families(unittest.TestCase):
             with self.subTest(model=name):
                 self.compare(name, config if variant == 0 else older_form(config), 1 + 2 * variant)
 
+    def test_experts_of_another_type(self):
+        """With --type all is as `model quantize` makes it: routers keep their own."""
+        recipe, converted, direct, detour = (self.folder / name for name in ("recipe.gguf", "converted.gguf", "direct.gguf", "detour.gguf"))
+        subprocess.run([BIN / "family-model", "qwen3moe/0", recipe], check=True, cwd=ROOT, timeout=PATIENCE, env=ENVIRONMENT)
+        metadata, tensors = checkpoints.read_gguf(recipe)
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoints.write_checkpoint(Path(folder), CONFIGS["qwen3moe/0"], metadata, tensors)
+            outrider("model", "convert", folder, converted, "--force")
+            outrider("model", "convert", folder, direct, "--force", "--type", "Q8_0")
+        outrider("model", "quantize", converted, detour, "Q8_0")
+        types = {name: kind for name, (_, kind, _) in checkpoints.read_gguf(direct)[1].items()}
+        self.assertEqual(0, types["blk.0.ffn_gate_inp.weight"])
+        self.assertNotEqual(0, types["blk.0.ffn_up_exps.weight"])
+        self.assertEqual(checkpoints.read_gguf(detour)[1], checkpoints.read_gguf(direct)[1])
+
     def test_experts_in_mxfp4(self):
         """Experts as gpt-oss was published: blocks and scales keep their bits, but for the order of weights in a block, or become another type."""
         recipe, converted = self.folder / "recipe.gguf", self.folder / "converted.gguf"

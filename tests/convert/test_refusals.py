@@ -156,7 +156,7 @@ class Refusals(unittest.TestCase):
                             ("a weight that is no number", lambda tensors: pack(tensors, 254, weights=0x77)),
                             ("is of dtype I8", lambda tensors: pack(tensors) | {scales: ("I8", *pack(tensors)[scales][1:])}),
                             ("the config makes it", lambda tensors: tensors | {one: (tensors[one][0], [tensors[one][1][0], *tensors[one][1][:0:-1]], tensors[one][2])}),
-                            ("down_proj_bias has", lambda tensors: tensors | {one + "_bias": ("F32", [1], bytes(4))}),
+                            ("down_proj_bias is [1]; the config makes it [16, 64]", lambda tensors: tensors | {one + "_bias": ("F32", [1], bytes(4))}),
                             ("down_proj has no place", lambda tensors: pack(tensors) | {one.replace("layers.2", "layers.9"): tensors[one]})):
             with self.subTest(why=why):
                 self.checkpoint("gpt-oss/0", change=change)

@@ -16,7 +16,7 @@
 
 #define RECIPES FAMILIES_FOLDER "/*/[01].gguf-head" // FAMILIES_FOLDER: CMakeLists.txt
 #define HEAD_BYTES_MAX (1u << 16)
-#define FILE_BYTES_MAX (4u << 20)
+#define FILE_BYTES_MAX (8u << 20)
 #define PARAMETERS_MAX (1u << 20)
 #define ENTRIES_MAX 64u
 #define TENSORS_MAX 128u

@@ -1,17 +1,18 @@
-// random-model - a Llama, a Qwen 3 with experts, or a gpt-oss, of any size whose weights are random, for measuring speed: what
-// it writes is noise.
+// random-model - a model of any size, of one of a few families, whose weights are random, for measuring speed: what it
+// writes is noise.
 //
 //     random-model --like launch/models/tales-6m-f16.gguf --type Q8_0 --layers 18 OUT
 //
-// Qwen3-30B-A3B's shape:
+// Shapes of models that people run, each with its own words:
 //
-//     random-model --like launch/models/tales-6m-f16.gguf --type Q4_K --width 2048 --layers 48 --heads 32 --kv-heads 4
-//         --head-dim 128 --experts 128 --experts-used 8 --ffn 768 --context 40960 OUT
-//
-// gpt-oss-20b's:
-//
-//     random-model --like launch/models/tales-6m-f16.gguf --type MXFP4 --gpt-oss --width 2880 --layers 24 --heads 64
-//         --kv-heads 8 --head-dim 64 --experts 32 --experts-used 4 --ffn 2880 --context 131072 OUT
+//     Qwen3-8B         --family qwen3 --type Q4_K --width 4096 --layers 36 --heads 32 --kv-heads 8 --head-dim 128 --ffn 12288
+//                      --context 40960 --like ../shared/data/vocab/qwen2.gguf
+//     Gemma-3-12B      --family gemma3 --type Q4_K --width 3840 --layers 48 --heads 16 --kv-heads 8 --head-dim 256 --ffn 15360
+//                      --window 1024 --context 131072 --like ../shared/data/vocab/qwen2.gguf
+//     Qwen3-30B-A3B    --family qwen3moe --type Q4_K --width 2048 --layers 48 --heads 32 --kv-heads 4 --head-dim 128 --experts 128
+//                      --experts-used 8 --ffn 768 --context 40960 --like ...
+//     gpt-oss-20b      --family gpt-oss --type MXFP4 --width 2880 --layers 24 --heads 64 --kv-heads 8 --head-dim 64 --experts 32
+//                      --experts-used 4 --ffn 2880 --window 128 --context 131072 --like ...
 //
 // The tokenizer is that of --like. Matrices are made of a few hundred different rows, normal numbers as a
 // model's are, in random order; vectors are ones. Nobody's arithmetic gets cheaper by that.
@@ -28,18 +29,38 @@
 #define POOL_ROWS 256u
 #define TYPES_MOST 256u
 #define NO_QUANT OR_QUANT_TYPES
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+// What a family's layers have besides attention and a feed-forward part.
+typedef struct {
+    const char *name;
+    bool experts;
+    bool head_norms; // of queries and keys
+    bool post_norms; // behind attention and behind the feed-forward part
+    bool gpt_oss;    // its biases and sinks
+    bool tied;       // no head of its own
+} family_t;
+
+static const family_t families[] = {
+    {.name = "llama"},
+    {.name = "qwen3", .head_norms = true},
+    {.name = "gemma3", .head_norms = true, .post_norms = true, .tied = true},
+    {.name = "qwen3moe", .experts = true, .head_norms = true},
+    {.name = "gpt-oss", .experts = true, .gpt_oss = true},
+};
 
 typedef struct {
-    char *like, *type;
-    uint32_t width, layers, heads, head_dim, kv_heads, ffn, experts, experts_used, context;
+    char *like, *type, *family;
+    uint32_t width, layers, heads, head_dim, kv_heads, ffn, experts, experts_used, window, context;
     uint64_t seed;
-    bool gpt_oss;
 } config_t;
 
 #define AT(field) offsetof(config_t, field)
 
 static const or_option_t table[] = {
     {"like", NULL, OR_OPTION_STRING, AT(like), "FILE", "whose tokenizer it gets (GGUF)"},
+    {"family", NULL, OR_OPTION_STRING, AT(family), "NAME",
+     "llama, qwen3, gemma3, qwen3moe or gpt-oss"},
     {"type", NULL, OR_OPTION_STRING, AT(type), "TYPE", "of all matrices, as Q8_0"},
     {"width", NULL, OR_OPTION_UINT32, AT(width), "N", "of the residual stream"},
     {"layers", NULL, OR_OPTION_UINT32, AT(layers), "N", "blocks"},
@@ -48,18 +69,16 @@ static const or_option_t table[] = {
     {"head-dim", NULL, OR_OPTION_UINT32, AT(head_dim), "N", "of a head; 0: the width's part of it"},
     {"ffn", NULL, OR_OPTION_UINT32, AT(ffn), "N",
      "hidden columns of the feed-forward part, or of each expert"},
-    {"experts", NULL, OR_OPTION_UINT32, AT(experts), "N",
-     "of a Qwen 3 or gpt-oss; 0: a Llama, which has none"},
+    {"experts", NULL, OR_OPTION_UINT32, AT(experts), "N", "of a layer, in families that have some"},
     {"experts-used", NULL, OR_OPTION_UINT32, AT(experts_used), "N", "that a row takes"},
-    {"gpt-oss", NULL, OR_OPTION_FLAG, AT(gpt_oss), NULL,
-     "experts as gpt-oss has them, with its biases, sinks and windows"},
+    {"window", NULL, OR_OPTION_UINT32, AT(window), "N", "positions that a layer with one sees"},
     {"context", NULL, OR_OPTION_UINT32, AT(context), "N", "positions it claims to know"},
     {"seed", NULL, OR_OPTION_UINT64, AT(seed), "N", "of the weights"},
     {0}};
 
 static const or_option_program_t program = {
     .program = "random-model",
-    .summary = "write a GGUF of Llama's, Qwen 3 MoE's or gpt-oss's shape with random weights",
+    .summary = "write a GGUF of any size with random weights",
     .usage = "--like FILE [options] OUT",
     .table = table,
 };
@@ -73,6 +92,7 @@ typedef struct {
 
 typedef struct {
     const config_t *config;
+    const family_t *family;
     or_gguf_writer_t *writer;
     or_tensor_type_t type;
     or_quant_t quant; // NO_QUANT: F32, F16 or BF16
@@ -231,7 +251,6 @@ static or_status_t visit_layer(maker_t *maker, visit_t visit, uint32_t layer)
         {"attn_output.weight", query, c->width, 0},
     };
     const tensor_t dense[] = {
-        {"ffn_norm.weight", c->width, 1, 0},
         {"ffn_gate.weight", c->width, c->ffn, 0},
         {"ffn_up.weight", c->width, c->ffn, 0},
         {"ffn_down.weight", c->ffn, c->width, 0},
@@ -242,10 +261,14 @@ static or_status_t visit_layer(maker_t *maker, visit_t visit, uint32_t layer)
         {"ffn_up_exps.weight", c->width, c->ffn, c->experts},
         {"ffn_down_exps.weight", c->ffn, c->width, c->experts},
     };
-    const tensor_t qwen3[] = {
-        {"ffn_norm.weight", c->width, 1, 0},
+    const tensor_t ffn_norm[] = {{"ffn_norm.weight", c->width, 1, 0}};
+    const tensor_t head_norms[] = {
         {"attn_q_norm.weight", c->head_dim, 1, 0},
         {"attn_k_norm.weight", c->head_dim, 1, 0},
+    };
+    const tensor_t post_norms[] = {
+        {"post_attention_norm.weight", c->width, 1, 0},
+        {"post_ffw_norm.weight", c->width, 1, 0},
     };
     const tensor_t gpt_oss[] = {
         {"post_attention_norm.weight", c->width, 1, 0},
@@ -259,21 +282,27 @@ static or_status_t visit_layer(maker_t *maker, visit_t visit, uint32_t layer)
         {"ffn_up_exps.bias", c->ffn, 1, c->experts},
         {"ffn_down_exps.bias", c->width, 1, c->experts},
     };
-    or_status_t status =
-        visit_tensors(maker, visit, layer, attention, sizeof attention / sizeof *attention);
-    if (status != OR_OK) {
-        return status;
+    const family_t *f = maker->family;
+    const struct {
+        bool there;
+        const tensor_t *tensors;
+        size_t count;
+    } parts[] = {
+        {true, attention, COUNT(attention)},
+        {!f->experts, dense, COUNT(dense)},
+        {f->experts, experts, COUNT(experts)},
+        {!f->gpt_oss, ffn_norm, COUNT(ffn_norm)},
+        {f->head_norms, head_norms, COUNT(head_norms)},
+        {f->post_norms, post_norms, COUNT(post_norms)},
+        {f->gpt_oss, gpt_oss, COUNT(gpt_oss)},
+    };
+    or_status_t status = OR_OK;
+    for (size_t i = 0; status == OR_OK && i < COUNT(parts); i++) {
+        status = parts[i].there
+                     ? visit_tensors(maker, visit, layer, parts[i].tensors, parts[i].count)
+                     : OR_OK;
     }
-    if (c->experts == 0) {
-        return visit_tensors(maker, visit, layer, dense, sizeof dense / sizeof *dense);
-    }
-    status = visit_tensors(maker, visit, layer, experts, sizeof experts / sizeof *experts);
-    if (status != OR_OK) {
-        return status;
-    }
-    return c->gpt_oss
-               ? visit_tensors(maker, visit, layer, gpt_oss, sizeof gpt_oss / sizeof *gpt_oss)
-               : visit_tensors(maker, visit, layer, qwen3, sizeof qwen3 / sizeof *qwen3);
+    return status;
 }
 
 static or_status_t visit_all(maker_t *maker, visit_t visit)
@@ -286,7 +315,9 @@ static or_status_t visit_all(maker_t *maker, visit_t visit)
     if (status == OR_OK) {
         status = visit(maker, "output_norm.weight", width, 1, 0);
     }
-    return status == OR_OK ? visit(maker, "output.weight", width, maker->vocab_size, 0) : status;
+    return status != OR_OK || maker->family->tied
+               ? status
+               : visit(maker, "output.weight", width, maker->vocab_size, 0);
 }
 
 // ---- metadata ----
@@ -302,18 +333,18 @@ static or_status_t write_metadata(maker_t *maker, const or_gguf_t *like)
         {"embedding_length", c->width},
         {"block_count", c->layers},
         {"feed_forward_length", c->ffn},
-        {"expert_feed_forward_length", c->experts > 0 ? c->ffn : 0},
+        {"expert_feed_forward_length", maker->family->experts ? c->ffn : 0},
         {"expert_count", c->experts},
         {"expert_used_count", c->experts_used},
         {"attention.head_count", c->heads},
         {"attention.head_count_kv", c->kv_heads},
-        {"attention.sliding_window", c->gpt_oss ? 128 : 0},
+        {"attention.sliding_window", c->window},
         {"attention.key_length", c->head_dim},
         {"attention.value_length", c->head_dim},
         {"rope.dimension_count", c->head_dim},
         {"vocab_size", maker->vocab_size},
     };
-    const char *name = c->gpt_oss ? "gpt-oss" : c->experts > 0 ? "qwen3moe" : "llama";
+    const char *name = maker->family->name;
     char key[64];
     or_gguf_writer_t *writer = maker->writer;
     or_status_t status = or_gguf_writer_copy(writer, like);
@@ -324,7 +355,7 @@ static or_status_t write_metadata(maker_t *maker, const or_gguf_t *like)
     if (status == OR_OK) {
         status = or_gguf_writer_set_string(writer, "general.name", "random weights, for timing");
     }
-    for (size_t i = 0; status == OR_OK && i < sizeof numbers / sizeof numbers[0]; i++) {
+    for (size_t i = 0; status == OR_OK && i < COUNT(numbers); i++) {
         snprintf(key, sizeof key, "%s.%s", name, numbers[i].suffix);
         status =
             numbers[i].value == 0 ? OR_OK : or_gguf_writer_set_u32(writer, key, numbers[i].value);
@@ -356,7 +387,18 @@ static or_status_t find_type(const char *name, maker_t *maker)
                    "--type: '%s' is none; 'outrider model inspect --kernels' lists them", name);
 }
 
-static or_status_t check(const config_t *c, const or_option_list_t *words)
+static or_status_t find_family(const char *name, maker_t *maker)
+{
+    for (size_t i = 0; i < COUNT(families); i++) {
+        if (strcmp(name, families[i].name) == 0) {
+            maker->family = &families[i];
+            return OR_OK;
+        }
+    }
+    return or_fail(OR_ERR_INVALID, "--family: '%s' is none of those that --help lists", name);
+}
+
+static or_status_t check(const config_t *c, const family_t *family, const or_option_list_t *words)
 {
     if (c->like == NULL || words->count != 1) {
         return or_fail(OR_ERR_INVALID, "--like FILE and one OUT are needed");
@@ -365,8 +407,9 @@ static or_status_t check(const config_t *c, const or_option_list_t *words)
         c->heads % c->kv_heads != 0) {
         return or_fail(OR_ERR_INVALID, "heads must divide the width, and --kv-heads the --heads");
     }
-    if (c->gpt_oss && c->experts == 0) {
-        return or_fail(OR_ERR_INVALID, "--gpt-oss needs --experts");
+    if (family->experts != (c->experts > 0)) {
+        return or_fail(OR_ERR_INVALID, "%s %s --experts", family->name,
+                       family->experts ? "needs" : "has no");
     }
     return c->experts_used <= c->experts
                ? OR_OK
@@ -431,7 +474,10 @@ int main(int argc, char **argv)
     }
     maker_t maker = {.config = &config, .random = config.seed};
     if (status == OR_OK) {
-        status = check(&config, &words);
+        status = find_family(config.family != NULL ? config.family : "llama", &maker);
+    }
+    if (status == OR_OK) {
+        status = check(&config, maker.family, &words);
     }
     if (status == OR_OK && config.head_dim == 0) {
         config.head_dim = config.width / config.heads;

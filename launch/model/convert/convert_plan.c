@@ -82,7 +82,8 @@ static or_status_t add_found(or_convert_plan_t *plan, or_convert_item_t *item)
 {
     item->tensor = or_checkpoint_at(plan->checkpoint, item->source);
     or_tensor_type_t own = item->is_packed ? OR_TENSOR_MXFP4 : item->tensor->type;
-    or_tensor_type_t type = plan->type != NULL ? *plan->type : own;
+    bool is_router = or_weight_is_router((or_gguf_string_t){item->name, strlen(item->name)});
+    or_tensor_type_t type = plan->type != NULL && !is_router ? *plan->type : own;
     bool keeps_f32 = item->is_vector || item->type == OR_TENSOR_F32;
     item->type = keeps_f32 ? OR_TENSOR_F32 : or_weight_type_for(type, item->width);
     return add(plan, item);
@@ -315,6 +316,18 @@ typedef struct {
     uint64_t dims[4];
 } form_t;
 
+#define DIMS_TEXT (OR_SAFETENSORS_DIMS_MAX * 22u + 3u)
+
+static void write_dims(const uint64_t *dims, uint32_t count, char text[DIMS_TEXT])
+{
+    size_t length = (size_t)snprintf(text, DIMS_TEXT, "[");
+    for (uint32_t i = 0; i < count; i++) {
+        length += (size_t)snprintf(text + length, DIMS_TEXT - length, "%s%" PRIu64,
+                                   i > 0 ? ", " : "", dims[i]);
+    }
+    snprintf(text + length, DIMS_TEXT - length, "]");
+}
+
 static or_status_t find_form(or_convert_plan_t *plan, const char *theirs, const form_t *form,
                              uint64_t *source)
 {
@@ -326,11 +339,11 @@ static or_status_t find_form(or_convert_plan_t *plan, const char *theirs, const 
     const char *path = or_checkpoint_path_of(plan->checkpoint, *source);
     if (tensor->dim_count != form->dim_count ||
         memcmp(tensor->dims, form->dims, form->dim_count * sizeof *form->dims) != 0) {
-        return or_fail(OR_ERR_FORMAT,
-                       "%s: tensor %.96s has %u dimensions, [%" PRIu64 ", %" PRIu64 ", %" PRIu64
-                       "]; the config makes it [%" PRIu64 ", %" PRIu64 ", %" PRIu64 "]",
-                       path, tensor->name, tensor->dim_count, tensor->dims[0], tensor->dims[1],
-                       tensor->dims[2], form->dims[0], form->dims[1], form->dims[2]);
+        char theirs_text[DIMS_TEXT], ours_text[DIMS_TEXT];
+        write_dims(tensor->dims, tensor->dim_count, theirs_text);
+        write_dims(form->dims, form->dim_count, ours_text);
+        return or_fail(OR_ERR_FORMAT, "%s: tensor %.96s is %s; the config makes it %s", path,
+                       tensor->name, theirs_text, ours_text);
     }
     bool fits = form->dtype != NULL ? strcmp(tensor->dtype, form->dtype) == 0 : tensor->readable;
     return fits ? OR_OK
