@@ -1,5 +1,4 @@
-// outrider bench step - what a step of a model costs: trees of guesses against a single token, batches of
-// many texts, prefill.
+// outrider bench step - what passes cost: trees of guesses against a single token, batches of texts, prefill.
 //
 //     tree 16        a best-first tree of 16 nodes after a prefix, with the logits of all: one round
 //     sessions 16    one node each of 16 texts, likewise: a batch of plain steps
@@ -449,15 +448,14 @@ static or_status_t measure(const config_t *config, plan_t *plan)
     or_gguf_t *gguf = NULL;
     or_model_t *model = NULL;
     or_token_tree_t *tree = NULL;
-    or_model_options_t options = {.packed = config->packed};
+    or_model_options_t options = {.packed = config->packed != NULL ? config->packed : "auto"};
     room_t room = {0};
     or_gpu_place_t place;
     or_cpus_t cpus;
     or_status_t status = place_threads(config, &cpus, &options);
-    status =
-        status != OR_OK ? status : or_gpu_place_choose(&config->gpu, or_gpu_functions(), &place);
     status = status != OR_OK ? status : or_token_tree_create(OR_STEP_TREE_MAX, &tree);
     if (status == OR_OK) {
+        status = or_gpu_place_choose(&config->gpu, or_gpu_functions(), &place);
         room = measure_room(plan, tree);
         options.context_max = room.context;
         options.rows_max = room.rows;
@@ -481,7 +479,6 @@ static int run(int argc, char **argv)
 {
     config_t config = {.context = 128,
                        .repeats = 11,
-                       .packed = (char *)"auto",
                        .cpus = or_cpu_options_default(),
                        .gpu = or_gpu_options_default()};
     plan_t plan;
@@ -491,7 +488,6 @@ static int run(int argc, char **argv)
     }
     code = OR_EXIT_USAGE;
     or_status_t status = make_plan(&config, &plan);
-    status = status != OR_OK ? status : or_packed_check_wish(config.packed);
     if (status == OR_OK) {
         code = OR_EXIT_FAILURE;
         status = or_models_choose_target(&config.model);

@@ -1,6 +1,7 @@
-// tensors - where a model's file has the tensors of its family's table. Internal to tensors.c, which loads them,
-// tensors_check.c, which checks that they are all there, fit the metadata, and that there is no other, and
-// cpu/importance.c, which has their names, and pack.c, which packs them into a file.
+// tensors - where a model's file has the tensors of its family's table. Internal to the files that need them.
+//
+//     tensors.c loads them         tensors_check.c checks that all are there, fit the metadata, and that there is no other
+//     cpu/importance.c names them  pack.c packs them into a file
 #pragma once
 
 #include "common/model/model_internal.h"
