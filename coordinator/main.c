@@ -10,6 +10,7 @@
 #include "common/base/log/log.h"
 #include "common/base/options/options.h"
 #include "common/base/options/program.h"
+#include "common/gguf/packed.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/http/front.h"
 #include "coordinator/peers/entrance.h"
@@ -170,6 +171,7 @@ static or_status_t open_model(const config_t *config, process_t *process)
 {
     or_status_t status = or_gguf_open(config->model, &process->gguf);
     if (status == OR_OK) {
+        or_packed_recall(process->gguf);
         status = or_vocab_load(process->gguf, &process->vocab);
     }
     return status == OR_OK

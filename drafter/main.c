@@ -9,6 +9,7 @@
 #include "common/base/options/options.h"
 #include "common/base/options/program.h"
 #include "common/decode/token_tree.h"
+#include "common/gguf/packed.h"
 #include "drafter/drafter.h"
 #include "drafter/session.h"
 #include "proto/net/edge.h"
@@ -33,6 +34,7 @@ typedef struct {
     uint32_t nodes_max;
     uint32_t sessions_max;
     uint32_t step_delay_us;
+    char *packed;
 } config_t;
 
 static const or_option_t table[] = {
@@ -57,6 +59,7 @@ static const or_option_t table[] = {
      "largest tree built"},
     {"sessions-max", NULL, OR_OPTION_UINT32, offsetof(config_t, sessions_max), "N",
      "sessions whose cache is kept"},
+    OR_PACKED_OPTION(config_t, packed, "", ""),
     {"acceptance-file", NULL, OR_OPTION_STRING, offsetof(config_t, acceptance_file), "FILE",
      "remember here how often guesses are accepted, for sequoia and calibrated dyspec"},
     {"step-delay-us", NULL, OR_OPTION_UINT32, offsetof(config_t, step_delay_us), "N",
@@ -177,6 +180,7 @@ static or_status_t serve(const config_t *config, const or_gpu_place_t *place, bo
                                         .context_max = config->context,
                                         .cache_type_k = OR_KV_BY_MODEL,
                                         .cache_type_v = OR_KV_BY_MODEL,
+                                        .packed = config->packed,
                                         .sequences_max = config->sessions_max};
     or_status_t status = or_edge_process_open(config->model, &options, place, config->connect,
                                               &config->keys, &process);
@@ -229,13 +233,15 @@ static or_status_t check(const config_t *config)
     if (config->sessions_max == 0) {
         return or_fail(OR_ERR_INVALID, "--sessions-max is at least 1");
     }
-    or_status_t status = or_cpu_options_check(&config->cpus, "");
+    or_status_t status = or_packed_check_wish(config->packed);
+    status = status != OR_OK ? status : or_cpu_options_check(&config->cpus, "");
     return status != OR_OK ? status : or_gpu_options_check(&config->gpu, "");
 }
 
 static int run(int argc, char **argv)
 {
     config_t config = {.padding = true,
+                       .packed = (char *)"auto",
                        .cpus = or_cpu_options_default(),
                        .gpu = or_gpu_options_default(),
                        .nodes_max = OR_TREE_NODES_MAX,

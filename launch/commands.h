@@ -34,7 +34,7 @@ extern const or_command_t or_keys_list_command;
 // outrider model inspect, compare, eval, convert, quantize, imatrix, inflate
 extern const or_command_t or_model_inspect_command, or_model_compare_command, or_model_eval_command,
     or_model_convert_command, or_model_quantize_command, or_model_imatrix_command,
-    or_model_inflate_command;
+    or_model_inflate_command, or_model_pack_command;
 
 // ---- a command that runs others ----
 

@@ -14,6 +14,7 @@
 #include "common/base/options/program.h"
 #include "common/base/version.h"
 #include "common/decode/token_tree.h"
+#include "common/gguf/packed.h"
 #include "common/model/cpu/workers.h"
 #include "proto/net/edge.h"
 #include "verifier/ranks_mpi.h"
@@ -53,6 +54,7 @@ typedef struct {
     uint32_t stats_ms;
     uint32_t step_delay_ms;
     char *ready_file;
+    char *packed;
 } config_t;
 
 // The way in which a rank loads the model.
@@ -108,6 +110,7 @@ static const or_option_t table[] = {
      "sessions whose cache is kept"},
     {"prefix-sharing", NULL, OR_OPTION_FLAG, offsetof(config_t, prefix_sharing), NULL,
      "texts of one owner that begin alike share keys and values"},
+    OR_PACKED_OPTION(config_t, packed, "", ""),
     {"stats-interval", NULL, OR_OPTION_UINT32, offsetof(config_t, stats_ms), "MS",
      "how often the coordinator is told how busy it is; 0: never"},
     {"step-delay-ms", NULL, OR_OPTION_UINT32, offsetof(config_t, step_delay_ms), "MS",
@@ -166,6 +169,12 @@ static void log_memory(const or_model_t *model)
            " MiB), buffers %" PRIu64 " MiB",
            memory.weights >> 20, or_kv_cache_pages(or_model_cache(model)), OR_KV_PAGE,
            memory.cache >> 20, memory.buffers >> 20);
+    if (memory.mapped > 0) {
+        or_log(OR_LOG_INFO,
+               "%" PRIu64 " MiB of the weights are mapped from their packed file, which is "
+               "compared with its checksums until the first pass",
+               memory.mapped >> 20);
+    }
 }
 
 static void log_sums(const or_model_t *model)
@@ -287,7 +296,8 @@ static or_status_t check_loading(const config_t *config, or_model_options_t *opt
     if (or_model_cache_type_parse(config->cache_type_v, &options->cache_type_v) != OR_OK) {
         return or_fail(OR_ERR_INVALID, "-ctv/--cache-type-v: %s", or_error_text());
     }
-    or_status_t status = or_cpu_options_check(&config->cpus, "");
+    or_status_t status = or_packed_check_wish(config->packed);
+    status = status != OR_OK ? status : or_cpu_options_check(&config->cpus, "");
     return status != OR_OK ? status : or_gpu_options_check(&config->gpu, "");
 }
 
@@ -353,6 +363,7 @@ static int run_rank(const config_t *config, loading_t *loading, const or_ranks_m
     options->sequences_max = config->sessions_max;
     options->slots_max = config->nodes_max;
     options->cache_bytes = config->cache_bytes;
+    options->packed = config->packed;
     share_gpus(place, &loading->place);
     loading->place.gpu.no_peers = !config->nccl;
     bool leads = or_ranks_is_leader(options->ranks);
@@ -419,6 +430,7 @@ static int run(int argc, char **argv)
                        .rank_timeout_s = RANK_TIMEOUT_S,
                        .cache_type_k = (char *)"auto",
                        .cache_type_v = (char *)"auto",
+                       .packed = (char *)"auto",
                        .nodes_max = OR_TREE_NODES_MAX,
                        .sessions_max = 64,
                        .prefix_sharing = true,

@@ -193,6 +193,13 @@ static or_status_t read_file(or_gguf_t *gguf)
     return status;
 }
 
+uint64_t or_gguf_identity_of(const struct stat *info)
+{
+    const uint64_t what[] = {info->st_dev, info->st_ino, (uint64_t)info->st_size,
+                             (uint64_t)info->st_mtim.tv_sec, (uint64_t)info->st_mtim.tv_nsec};
+    return XXH64(what, sizeof what, 0);
+}
+
 static or_status_t map_file(or_gguf_t *gguf)
 {
     or_status_t status = OR_OK;
@@ -212,9 +219,8 @@ static or_status_t map_file(or_gguf_t *gguf)
         } else {
             gguf->map = map;
             gguf->bytes = (uint64_t)info.st_size;
-            const uint64_t what[] = {info.st_dev, info.st_ino, (uint64_t)info.st_size,
-                                     (uint64_t)info.st_mtim.tv_sec, (uint64_t)info.st_mtim.tv_nsec};
-            gguf->identity = XXH64(what, sizeof what, 0);
+            gguf->identity = or_gguf_identity_of(&info);
+            or_gguf_guard(gguf);
         }
     }
     close(fd);
@@ -309,6 +315,7 @@ void or_gguf_close(or_gguf_t **gguf_p)
     free(gguf->tensors);
     free(gguf->entries);
     if (gguf->map != NULL && !gguf->borrowed) {
+        or_gguf_unguard(gguf);
         munmap((void *)gguf->map, gguf->bytes);
     }
     free(gguf->path);

@@ -5,6 +5,8 @@
 //     gguf_split.c    the further parts of a split model
 //     gguf_values.c   access to values, metadata as text, extraction
 //     gguf_reader.c   bounded reading, and the index of names
+//     gguf_guard.c    what is said when a mapped file vanishes
+//     packed*.c       packed files, which are such files too (packed.h)
 #pragma once
 
 #include "common/gguf/gguf.h"
@@ -87,6 +89,14 @@ struct or_gguf {
     uint64_t identity;    // of this part
     uint64_t fingerprint; // of all parts; 0: not computed yet
 };
+
+// Return the identity of a file by what the system says of it (or_gguf_identity).
+struct stat;
+uint64_t or_gguf_identity_of(const struct stat *info);
+
+// Have the process say that this mapped file was cut short, or cannot be read, if it ends for that reason (SIGBUS).
+void or_gguf_guard(const or_gguf_t *gguf);
+void or_gguf_unguard(const or_gguf_t *gguf);
 
 // Map and check one file, whether or not it is a part of a split model.
 or_status_t or_gguf_open_file(const char *path, or_gguf_t **gguf_p);

@@ -40,6 +40,19 @@ or_status_t or_gguf_writer_set_array(or_gguf_writer_t *writer, const char *key, 
 or_status_t or_gguf_writer_set_strings(or_gguf_writer_t *writer, const char *key,
                                        const or_gguf_string_t *values, uint64_t count);
 
+// What a file is like that only its user reads.
+typedef struct {
+    uint32_t alignment; // of the tensors: a power of two, as GGUF allows
+    // Sees all bytes of the file, front to back, as they are written. NULL: nobody does.
+    void (*see)(void *context, const void *bytes, uint64_t count);
+    void *context;
+} or_gguf_writer_private_t;
+
+// Have the file be readable and writable by its user alone (0600), and like that. Call it before tensors are added.
+// OR_ERR_NO_MEMORY.
+or_status_t or_gguf_writer_set_private(or_gguf_writer_t *writer,
+                                       const or_gguf_writer_private_t *how);
+
 // Add the next tensor of the table; dims[0] must be whole blocks of the type. Copies the name.
 // OR_ERR_INVALID if the file's size would pass 64 bits, OR_ERR_NO_MEMORY.
 or_status_t or_gguf_writer_add_tensor(or_gguf_writer_t *writer, or_gguf_string_t name,

@@ -311,6 +311,25 @@ static or_status_t create_workers(const or_model_options_t *options, or_workers_
     return or_workers_create(&wanted, workers);
 }
 
+// Its checksums are compared by as many threads as passes have.
+static void open_packed(or_model_t *model, const or_model_options_t *options, or_status_t status)
+{
+    if (status == OR_OK) {
+        or_packed_open_wished(model->gguf, options->packed, or_workers_count(model->workers),
+                              &model->packed);
+    }
+}
+
+// What a GPU has was copied from the file, which must be whole, and is not needed any more.
+static or_status_t close_copied(or_model_t *model)
+{
+    or_status_t status = model->gpu != NULL ? or_packed_check(model->packed) : OR_OK;
+    if (status == OR_OK && model->gpu != NULL) {
+        or_packed_close(&model->packed);
+    }
+    return status;
+}
+
 static or_status_t load(or_model_t *model, const or_model_options_t *options)
 {
     or_status_t status = or_arch_find(model->gguf, &model->arch);
@@ -329,8 +348,10 @@ static or_status_t load(or_model_t *model, const or_model_options_t *options)
     if (status == OR_OK) {
         name_arithmetic(model);
     }
+    open_packed(model, options, status);
     status = status != OR_OK ? status : load_all_but_layers(model);
     status = status != OR_OK ? status : load_layers(model, options);
+    status = status != OR_OK ? status : close_copied(model);
     status = status != OR_OK ? status : create_room(model, options);
     return status != OR_OK || or_ranks_is_alone(model->ranks)
                ? status
@@ -408,6 +429,7 @@ void or_model_destroy(or_model_t **model_p)
     or_steps_free(model);
     or_rope_free(model);
     or_tensors_free(model);
+    or_packed_close(&model->packed);
     or_gpu_close(&model->gpu);
     free(model);
     *model_p = NULL;

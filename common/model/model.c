@@ -50,6 +50,7 @@ or_model_memory_t or_model_memory(const or_model_t *model)
 {
     return (or_model_memory_t){
         .weights = model->weight_bytes,
+        .mapped = model->mapped_bytes,
         .layers = or_span_length(model->share.layers),
         .host_layers = model->gpu != NULL ? model->gpu->layers.away : 0,
         .host_weights = model->gpu != NULL ? model->gpu->layers.away_bytes : 0,
@@ -81,6 +82,12 @@ uint32_t or_model_sequences_max(const or_model_t *model)
     return model->sequences_max;
 }
 
+bool or_model_is_lost(const or_model_t *model)
+{
+    return (model->gpu != NULL && or_gpu_check(model->gpu) != OR_OK) ||
+           or_packed_is_lost(model->packed);
+}
+
 // ---- passes ----
 
 or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint32_t count)
@@ -88,7 +95,8 @@ or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint
     if (!or_ranks_is_leader(model->ranks)) {
         return or_fail(OR_ERR_INVALID, "only the leader of several ranks begins a pass");
     }
-    or_status_t status = or_pass_plan(model, rows, count);
+    or_status_t status = or_packed_check(model->packed);
+    status = status != OR_OK ? status : or_pass_plan(model, rows, count);
     if (status == OR_OK && model->lockstep != NULL) {
         status = or_lockstep_send_pass(model->lockstep, rows, count);
         if (status != OR_OK) {
@@ -105,7 +113,8 @@ or_status_t or_model_logits_top(or_model_t *model, uint32_t first, uint32_t coun
         return or_fail(OR_ERR_INVALID, "logits are asked for on the leader; the others follow");
     }
     uint32_t wanted = top > 0 ? top : 1;
-    or_status_t status = or_pass_check_rows(model, first, count);
+    or_status_t status = or_packed_check(model->packed);
+    status = status != OR_OK ? status : or_pass_check_rows(model, first, count);
     if (status == OR_OK && model->lockstep != NULL) {
         status = or_lockstep_send_logits(model->lockstep, first, count, wanted);
     }

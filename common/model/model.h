@@ -53,6 +53,9 @@ typedef struct {
     uint64_t cache_bytes;
     or_kv_type_t cache_type_k, cache_type_v; // OR_KV_BY_MODEL: or_model_cache_type
     const or_ranks_t *ranks;                 // borrowed; NULL: alone
+    // The file's packed form (packed.h), which is mapped instead of packing the weights: "auto", "off" or a path, as users
+    // wish it. NULL: "off". Where it cannot be used that is logged, and the weights are packed.
+    const char *packed;
     // The device that passes run on, with weights, K and V in its memory: with both cache types
     // F32 or both F16. NULL: the CPU. Borrowed for the load. Each of several ranks says so for itself.
     const or_gpu_choice_t *gpu;
@@ -89,6 +92,7 @@ typedef struct {
 // The memory, in bytes, that the model occupies on one rank.
 typedef struct {
     uint64_t weights;     // packed
+    uint64_t mapped;      // of these, in a packed file: all processes that use it share them
     uint32_t layers;      // of this rank
     uint32_t host_layers; // of those on a GPU, whose matrices come over from the host in every pass
     uint64_t host_weights; // bytes of those matrices, of `weights`
@@ -134,7 +138,7 @@ const char *or_model_sums(const or_model_t *model);
 or_model_memory_t or_model_memory(const or_model_t *model);
 // Return what the last pass read. All weights count but those of experts that no row took.
 or_model_reads_t or_model_reads(const or_model_t *model);
-// Has the model's device failed? Then every pass fails from now on. Always false on the CPU.
+// Has the model's device or its packed file failed? Then every pass fails from now on, and the sentence is recorded.
 bool or_model_is_lost(const or_model_t *model);
 const or_kv_cache_t *or_model_cache(const or_model_t *model);
 const or_ranks_t *or_model_ranks(const or_model_t *model);
@@ -150,7 +154,8 @@ or_status_t or_model_open_sequence(or_model_t *model, uint32_t slots_max,
 
 // Run the rows through all layers. Nothing is committed on failure: OR_ERR_INVALID (token, slot or parent out of
 // range, count over rows_max), OR_ERR_FULL (context or pages). A GPU may also fail with OR_ERR_IO, here, at the
-// logits of the pass, or in the next pass; the model cannot be used any more then.
+// logits of the pass, or in the next pass; the model cannot be used any more then. So may a model of a packed file,
+// where that is damaged or was changed: the first pass waits until all of it was compared with its checksums.
 or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint32_t count);
 
 // Write the logits of rows first .. first + count - 1 of the last pass into out [count][vocab_size]. The head is only

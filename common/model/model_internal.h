@@ -15,6 +15,7 @@
 // of whole panels and begins with the first panel the matrix holds (or_matrix_place).
 #pragma once
 
+#include "common/gguf/packed.h"
 #include "common/model/arch/arch.h"
 #include "common/model/cpu/experts.h"
 #include "common/model/cpu/importance.h"
@@ -118,6 +119,7 @@ struct or_model {
     const or_ranks_t *ranks;
     or_model_shape_t shape;
     or_arch_numbers_t numbers;
+    or_packed_t *packed; // which matrices borrow from; NULL: none
     or_share_t share;
     uint32_t context;
     uint32_t rows_max;
@@ -141,6 +143,7 @@ struct or_model {
     float *rope_cosine[OR_ROPE_TABLES]; // [context][rope_dims / 2] each; NULL: no layer uses it
     float *rope_sine[OR_ROPE_TABLES];
     uint64_t weight_bytes; // of all tensors above
+    uint64_t mapped_bytes; // of these, in the packed file
 
     or_pass_ops_t steps; // of a pass on the CPU
 

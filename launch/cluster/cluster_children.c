@@ -159,6 +159,11 @@ static void add_gpu(args_t *args, const or_gpu_options_t *gpu)
     add(args, "--arith", gpu->arith);
 }
 
+static void add_packed(args_t *args, const char *packed)
+{
+    add(args, "--packed", packed != NULL ? packed : "auto");
+}
+
 static void add_common(or_cluster_t *cluster, args_t *args, const char *model, uint32_t threads)
 {
     add(args, "-m", model);
@@ -178,6 +183,7 @@ static or_status_t start_drafter(or_cluster_t *cluster)
     add_common(cluster, &args, config->draft_model, config->draft_threads);
     add_cpus(&args, &config->target->draft_cpus);
     add_gpu(&args, &config->target->draft_gpu);
+    add_packed(&args, config->target->draft_packed);
     for (size_t i = 0; i < config->multi_model_count; i++) {
         add(&args, "--multi-model", config->multi_models[i]);
     }
@@ -222,6 +228,7 @@ static or_status_t start_verifier(or_cluster_t *cluster)
     add_common(cluster, &args, config->model, config->threads > 0 && share == 0 ? 1 : share);
     add_cpus(&args, &target->cpus);
     add_gpu(&args, &target->gpu);
+    add_packed(&args, target->packed);
     add_number(&args, "--pp", target->stages);
     add_number(&args, "--kv-cache-size", target->cache_bytes);
     add(&args, "--cache-type-k", target->cache_type_k != NULL ? target->cache_type_k : "auto");

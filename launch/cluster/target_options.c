@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 
+#include "common/gguf/packed.h"
 #include "common/model/model.h"
 
 #define RANKS_MAX 8 // of a stage
@@ -19,6 +20,8 @@ const or_option_t or_target_options[] = {
      "the target's keys are kept as f32, f16 or q8_0; auto, if not given: f32, or f16 where a full "
      "context took more than a GiB in f32"},
     {"cache-type-v", "ctv", OR_OPTION_STRING, AT(cache_type_v), "TYPE", "the same for its values"},
+    OR_PACKED_OPTION(or_target_options_t, packed, "the target's ", ""),
+    OR_PACKED_OPTION(or_target_options_t, draft_packed, "the draft model's ", "-draft"),
     OR_CPU_OPTIONS_OF(or_target_options_t, cpus, "the target's ", "", ""),
     OR_CPU_OPTIONS_OF(or_target_options_t, draft_cpus, "the draft model's ", "-draft", "d"),
     OR_GPU_OPTIONS_OF(or_target_options_t, gpu, "the target's ", "", ""),
@@ -92,6 +95,12 @@ or_status_t or_target_options_check(const or_target_options_t *options, const ch
     }
     if (status == OR_OK) {
         status = check_type("-ctv/--cache-type-v", options->cache_type_v);
+    }
+    if (status == OR_OK) {
+        status = or_packed_check_wish(options->packed);
+    }
+    if (status == OR_OK) {
+        status = or_packed_check_wish(options->draft_packed);
     }
     if (status == OR_OK) {
         status = or_cpu_options_check(&options->cpus, "");

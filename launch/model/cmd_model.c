@@ -2,10 +2,9 @@
 #include "launch/commands.h"
 
 static const or_command_t *const commands[] = {
-    &or_model_inspect_command,  &or_model_compare_command,
-    &or_model_eval_command,     &or_model_convert_command,
-    &or_model_quantize_command, &or_model_imatrix_command,
-    &or_model_inflate_command,  NULL};
+    &or_model_inspect_command, &or_model_compare_command,  &or_model_eval_command,
+    &or_model_convert_command, &or_model_quantize_command, &or_model_imatrix_command,
+    &or_model_inflate_command, &or_model_pack_command,     NULL};
 
 static const or_option_program_t program = {
     .program = "outrider model",
@@ -31,4 +30,4 @@ static int run(int argc, char **argv)
 
 const or_command_t or_model_command = {"model", run,
                                        "look into model files and make others: inspect, eval, "
-                                       "compare, convert, quantize, imatrix, inflate"};
+                                       "compare, convert, quantize, imatrix, inflate, pack"};

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "common/gguf/packed.h"
 #include "common/model/gpu/gpu_choice.h"
 #include "launch/cluster/paths.h"
 #include "launch/commands.h"
@@ -13,7 +14,7 @@
 #include "launch/generate/output.h"
 
 typedef struct {
-    char *model, *ids, *tree, *parents;
+    char *model, *ids, *tree, *parents, *packed;
     uint32_t top, threads;
     or_gpu_options_t gpu;
     bool list_devices, json;
@@ -33,6 +34,7 @@ static const or_option_t table[] = {
      "the N best logits a position; 0: all, by id"},
     {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N",
      "threads; 0: one a CPU it may use"},
+    OR_PACKED_OPTION(config_t, packed, "", ""),
     OR_GPU_OPTIONS(config_t, gpu),
     OR_GPU_LIST_OPTION(config_t, list_devices),
     {"json", NULL, OR_OPTION_FLAG, offsetof(config_t, json), NULL, "one line of JSON"},
@@ -305,7 +307,7 @@ static or_status_t eval(config_t *config, const input_t *input)
 {
     or_gguf_t *gguf = NULL;
     or_model_t *model = NULL;
-    const or_model_options_t options = {.threads = config->threads};
+    const or_model_options_t options = {.threads = config->threads, .packed = config->packed};
     or_gpu_place_t place;
     or_status_t status = or_gpu_place_choose(&config->gpu, or_gpu_functions(), &place);
     if (status == OR_OK) {
@@ -327,7 +329,7 @@ static or_status_t eval(config_t *config, const input_t *input)
 
 static int run(int argc, char **argv)
 {
-    config_t config = {.top = 8, .gpu = or_gpu_options_default()};
+    config_t config = {.top = 8, .packed = (char *)"auto", .gpu = or_gpu_options_default()};
     input_t input = {0};
     int code;
     if (!or_command_begin(&program, argc, argv, &config, NULL, &code)) {
@@ -335,6 +337,7 @@ static int run(int argc, char **argv)
     }
     code = OR_EXIT_USAGE;
     or_status_t status = or_command_check_threads("-t/--threads", config.threads);
+    status = status != OR_OK ? status : or_packed_check_wish(config.packed);
     status = status != OR_OK ? status : or_gpu_options_check(&config.gpu, "");
     status = status != OR_OK ? status : parse_input(&config, &input);
     if (status == OR_OK) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/version.h"
+#include "common/gguf/packed.h"
 #include "common/model/model.h"
 #include "common/text/vocab/vocab.h"
 #include "kernels/kernels.h"
@@ -63,6 +64,12 @@ static void format_shape(const or_gguf_tensor_t *tensor, char *text, size_t capa
     }
 }
 
+// A packed file calls its matrices F32, which says nothing of what is in them.
+static const char *type_of(const facts_t *facts, const or_gguf_tensor_t *tensor)
+{
+    return or_gguf_is_packed(facts->gguf) ? "packed" : or_gguf_tensor_type_name(tensor->type);
+}
+
 static void print_text(const facts_t *facts)
 {
     const or_gguf_t *gguf = facts->gguf;
@@ -80,7 +87,11 @@ static void print_text(const facts_t *facts)
         const or_gguf_tensor_t *tensor = or_gguf_tensor(gguf, i);
         format_shape(tensor, shape, sizeof shape);
         printf("  %-40.*s %-6s %s\n", (int)tensor->name.length, tensor->name.bytes,
-               or_gguf_tensor_type_name(tensor->type), shape);
+               type_of(facts, tensor), shape);
+    }
+    if (or_gguf_is_packed(gguf)) {
+        printf("\nthe packed form of a model (outrider model pack), in words of 4 bytes\n");
+        return;
     }
     printf("\nparameters  %" PRIu64 " in %" PRIu64 " tensors\n", facts->parameters,
            or_gguf_tensor_count(gguf));
@@ -122,8 +133,9 @@ static json_t *json_metadata(const or_gguf_t *gguf)
     return metadata;
 }
 
-static json_t *json_tensors(const or_gguf_t *gguf)
+static json_t *json_tensors(const facts_t *facts)
 {
+    const or_gguf_t *gguf = facts->gguf;
     json_t *tensors = json_array();
     for (uint64_t i = 0; i < or_gguf_tensor_count(gguf); i++) {
         const or_gguf_tensor_t *tensor = or_gguf_tensor(gguf, i);
@@ -131,10 +143,9 @@ static json_t *json_tensors(const or_gguf_t *gguf)
         for (uint32_t d = 0; d < tensor->dim_count; d++) {
             json_array_append_new(shape, json_integer((json_int_t)tensor->dims[d]));
         }
-        json_array_append_new(tensors,
-                              json_pack("{s:o, s:s, s:o}", "name",
-                                        json_text(tensor->name.bytes, tensor->name.length), "type",
-                                        or_gguf_tensor_type_name(tensor->type), "shape", shape));
+        json_array_append_new(tensors, json_pack("{s:o, s:s, s:o}", "name",
+                                                 json_text(tensor->name.bytes, tensor->name.length),
+                                                 "type", type_of(facts, tensor), "shape", shape));
     }
     return tensors;
 }
@@ -158,7 +169,7 @@ static or_status_t print_json(const facts_t *facts)
     json_t *root = json_pack(
         "{s:o, s:I, s:I, s:o, s:o, s:I, s:o}", "file", json_text(path, strlen(path)), "version",
         (json_int_t)or_gguf_version(gguf), "bytes", (json_int_t)or_gguf_file_bytes(gguf),
-        "metadata", json_metadata(gguf), "tensors", json_tensors(gguf), "parameters",
+        "metadata", json_metadata(gguf), "tensors", json_tensors(facts), "parameters",
         (json_int_t)facts->parameters, "vocabulary", json_vocabulary(facts->vocab));
     return or_output_json(root, OR_OUTPUT_DIGITS);
 }

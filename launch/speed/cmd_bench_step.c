@@ -1,5 +1,4 @@
-// outrider bench step - what a step of a model costs: trees of guesses against a single token, batches of
-// many texts, prefill.
+// outrider bench step - what passes cost: trees of guesses against a single token, batches of texts, prefill.
 //
 //     tree 16        a best-first tree of 16 nodes after a prefix, with the logits of all: one round
 //     sessions 16    one node each of 16 texts, likewise: a batch of plain steps
@@ -15,6 +14,7 @@
 #include "common/base/clock.h"
 #include "common/base/cpus.h"
 #include "common/decode/token_tree.h"
+#include "common/gguf/packed.h"
 #include "common/model/cpu/workers.h"
 #include "common/model/gpu/gpu_choice.h"
 #include "launch/cluster/paths.h"
@@ -31,7 +31,7 @@
 #define STEP_PREFILL_ROWS 512u // in a pass; a longer prefix takes several
 
 typedef struct {
-    char *model;
+    char *model, *packed;
     char *rows, *sessions, *prefill; // lists; NULL: none
     uint32_t context, threads, repeats;
     or_cpu_options_t cpus;
@@ -55,6 +55,7 @@ static const or_option_t table[] = {
      "passes of each kind, by turns; times are medians"},
     {"threads", "t", OR_OPTION_UINT32, AT(threads), "N", "threads; 0: one a CPU it may use"},
     OR_CPU_OPTIONS(config_t, cpus),
+    OR_PACKED_OPTION(config_t, packed, "", ""),
     OR_GPU_OPTIONS(config_t, gpu),
     OR_GPU_LIST_OPTION(config_t, list_devices),
     {"json", NULL, OR_OPTION_FLAG, AT(json), NULL,
@@ -447,15 +448,14 @@ static or_status_t measure(const config_t *config, plan_t *plan)
     or_gguf_t *gguf = NULL;
     or_model_t *model = NULL;
     or_token_tree_t *tree = NULL;
-    or_model_options_t options = {0};
+    or_model_options_t options = {.packed = config->packed != NULL ? config->packed : "auto"};
     room_t room = {0};
     or_gpu_place_t place;
     or_cpus_t cpus;
     or_status_t status = place_threads(config, &cpus, &options);
-    status =
-        status != OR_OK ? status : or_gpu_place_choose(&config->gpu, or_gpu_functions(), &place);
     status = status != OR_OK ? status : or_token_tree_create(OR_STEP_TREE_MAX, &tree);
     if (status == OR_OK) {
+        status = or_gpu_place_choose(&config->gpu, or_gpu_functions(), &place);
         room = measure_room(plan, tree);
         options.context_max = room.context;
         options.rows_max = room.rows;

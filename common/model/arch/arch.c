@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/gguf/packed.h"
+
 #define LAYERS_MAX 1024u
 #define HEAD_DIM_MAX 1024u
 #define DIM_MAX (1u << 20)     // width, FFN, vocabulary
@@ -80,6 +82,12 @@ or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p)
     if (found != NULL) {
         *arch_p = found;
         return OR_OK;
+    }
+    if (or_gguf_is_packed(gguf)) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "%s is the packed form of a model: give the model itself, which finds it "
+                       "beside it, or is told by --packed",
+                       or_gguf_path(gguf));
     }
     return or_fail(OR_ERR_UNSUPPORTED, "%s is of architecture \"%.*s\"; this version runs %s",
                    or_gguf_path(gguf), name.length > 32 ? 32 : (int)name.length, name.bytes,

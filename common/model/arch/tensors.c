@@ -106,15 +106,55 @@ static or_status_t load_layer_vector(or_model_t *model, const or_gguf_tensor_t *
                            : or_gpu_take_floats(model->gpu, vector_p, (uint32_t)tensor->elements);
 }
 
+or_status_t or_tensor_packed_name(const or_model_t *model, const or_gguf_tensor_t *tensor,
+                                  char name[OR_PACKED_NAME_BYTES])
+{
+    or_status_t status = or_packed_name(tensor, 0, name);
+    if (status == OR_OK) {
+        const or_gguf_tensor_t *whole = or_gguf_find_tensor(model->gguf, name);
+        uint64_t offset = (uint64_t)((const char *)tensor->data - (const char *)whole->data);
+        status = or_packed_name(tensor, offset, name);
+    }
+    return status;
+}
+
+// Return all panels of a matrix in the packed file; NULL: they are not there.
+static const void *find_packed(const or_model_t *model, const or_gguf_tensor_t *tensor)
+{
+    char name[OR_PACKED_NAME_BYTES];
+    if (model->packed == NULL || or_gpu_tensor_takes(model->gpu, tensor) ||
+        or_tensor_packed_name(model, tensor, name) != OR_OK) {
+        return NULL;
+    }
+    const or_span_t outputs = {0, (uint32_t)tensor->dims[1]};
+    const or_span_t inputs = {0, (uint32_t)tensor->dims[0]};
+    return or_packed_find(model->packed, name, or_matrix_describe(tensor, outputs, inputs).bytes);
+}
+
+// A GPU gets a copy of its own, as it takes what is packed from the host.
+static or_status_t map_matrix(or_model_t *model, const or_gguf_tensor_t *tensor, or_span_t outputs,
+                              or_span_t inputs, const void *panels, or_matrix_t *matrix)
+{
+    const or_matrix_t mapped = or_matrix_map(tensor, outputs, inputs, panels);
+    if (model->gpu != NULL) {
+        return or_matrix_copy(model->workers, &mapped, matrix);
+    }
+    *matrix = mapped;
+    return OR_OK;
+}
+
 static or_status_t load_matrix(or_model_t *model, const or_gguf_tensor_t *tensor, or_span_t outputs,
                                or_span_t inputs, or_matrix_t *matrix)
 {
-    or_status_t status = or_gpu_tensor_takes(model->gpu, tensor)
+    const void *panels = find_packed(model, tensor);
+    or_status_t status = panels != NULL ? map_matrix(model, tensor, outputs, inputs, panels, matrix)
+                         : or_gpu_tensor_takes(model->gpu, tensor)
                              ? or_matrix_pack_rows(model->workers, tensor, outputs, inputs, matrix)
                              : or_matrix_pack(model->workers, tensor, outputs, inputs, matrix);
     if (status == OR_OK) {
         or_gguf_release(model->gguf, tensor); // its pages of the file are not needed any more
         model->weight_bytes += matrix->bytes;
+        model->mapped_bytes += matrix->borrowed ? matrix->bytes : 0;
     }
     return status;
 }
@@ -191,6 +231,9 @@ static or_span_t share_of(const or_model_t *model, or_dim_t dim)
 // While a layer is packed the system fetches the next one, if it is not in memory already.
 static void expect_layer(const or_model_t *model, uint32_t index)
 {
+    if (model->packed != NULL) {
+        return; // its matrices are read there
+    }
     for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
         or_tensor_name_t name = or_tensor_name(index, t->suffix);
         const or_gguf_tensor_t *tensor = or_gguf_find_tensor(model->gguf, name.text);
@@ -248,8 +291,7 @@ static or_status_t load_layer(or_model_t *model, uint32_t index)
 
 // ---- all of them ----
 
-// The embedding, too, where it is the head.
-static const or_gguf_tensor_t *find_head(const or_model_t *model)
+const or_gguf_tensor_t *or_tensor_head(const or_model_t *model)
 {
     const or_gguf_tensor_t *head = or_gguf_find_tensor(model->gguf, model->arch->head);
     return head != NULL ? head : or_gguf_find_tensor(model->gguf, model->arch->embedding);
@@ -269,7 +311,7 @@ static bool layer_has(const or_model_t *model, uint32_t layer, or_tensor_type_t 
 
 bool or_tensors_have(const or_model_t *model, or_tensor_type_t type)
 {
-    bool has = find_head(model)->type == (uint32_t)type;
+    bool has = or_tensor_head(model)->type == (uint32_t)type;
     for (uint32_t i = 0; !has && i < model->shape.layers; i++) {
         has = layer_has(model, i, type);
     }
@@ -305,7 +347,7 @@ static or_status_t load_head(or_model_t *model)
                                    &model->output_norm_bias);
     }
     status = status != OR_OK ? status
-                             : load_matrix(model, find_head(model), model->share.vocab,
+                             : load_matrix(model, or_tensor_head(model), model->share.vocab,
                                            share_of(model, OR_DIM_WIDTH), &model->head);
     return status != OR_OK ? status
                            : or_gpu_take(model->gpu, &model->head.memory, model->head.bytes);
@@ -354,7 +396,7 @@ static void free_layer(const or_model_t *model, uint32_t index)
         }
         if (t->outputs == OR_DIM_ONE) {
             or_gpu_give(model->gpu, *(float **)(layer + t->offset));
-        } else {
+        } else if (!((or_matrix_t *)(layer + t->offset))->borrowed) {
             or_gpu_layers_give(model->gpu, index, (or_matrix_t *)(layer + t->offset));
         }
     }
@@ -367,7 +409,9 @@ void or_tensors_free(or_model_t *model)
         free_layer(model, i);
     }
     free(model->layers);
-    or_gpu_give(model->gpu, model->head.memory);
+    if (!model->head.borrowed) {
+        or_gpu_give(model->gpu, model->head.memory);
+    }
     or_gpu_give(model->gpu, model->output_norm);
     or_gpu_give(model->gpu, model->output_norm_bias);
     free(model->rope_factors);

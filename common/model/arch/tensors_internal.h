@@ -1,6 +1,7 @@
-// tensors - where a model's file has the tensors of its family's table. Internal to tensors.c, which loads them,
-// tensors_check.c, which checks that they are all there, fit the metadata, and that there is no other, and
-// cpu/importance.c, which has their names.
+// tensors - where a model's file has the tensors of its family's table. Internal to the files that need them.
+//
+//     tensors.c loads them         tensors_check.c checks that all are there, fit the metadata, and that there is no other
+//     cpu/importance.c names them  pack.c packs them into a file
 #pragma once
 
 #include "common/model/model_internal.h"
@@ -31,3 +32,10 @@ or_status_t or_tensor_check_type(const or_gguf_t *gguf, const char *name,
 // Find a layer's tensor, or the part of one, as a tensor of its own; false if the file has none.
 bool or_tensor_find_part(const or_model_t *model, uint32_t layer, const or_arch_tensor_t *t,
                          or_gguf_tensor_t *tensor);
+
+// Return the tensor of the head: the embedding where the file has no other.
+const or_gguf_tensor_t *or_tensor_head(const or_model_t *model);
+
+// Write the name that such a tensor, or part of one, has in a packed file. OR_ERR_UNSUPPORTED if it is too long.
+or_status_t or_tensor_packed_name(const or_model_t *model, const or_gguf_tensor_t *tensor,
+                                  char name[OR_PACKED_NAME_BYTES]);

@@ -73,7 +73,7 @@ static void multiply_floats(const rows_t *r, const piece_t *w, float *y, size_t 
     const or_matrix_t *m = w->matrix;
     or_span_t panels = w->panels;
     uint32_t input = w->inputs.begin - m->inputs.begin;
-    size_t stride = (size_t)or_span_length(m->inputs) * OR_PANEL; // elements of a panel
+    size_t stride = m->panel_bytes / or_gguf_tensor_block(m->type).bytes; // in elements
     size_t at = (panels.begin - m->panels.begin) * stride + (size_t)input * OR_PANEL;
     const float *x = r->x->values + r->first * r->x->stride + input;
     uint32_t k = or_span_length(w->inputs);

@@ -161,6 +161,12 @@ static or_span_t units_of(const or_matrix_t *m)
     return (or_span_t){begin, none ? begin : (m->inputs.end - 1) / elements + 1};
 }
 
+static size_t unit_bytes_of(const or_matrix_t *m)
+{
+    return m->quantised ? or_quant_unit_bytes(m->quant)
+                        : (size_t)or_gguf_tensor_block(m->type).bytes * OR_PANEL;
+}
+
 or_matrix_t or_matrix_describe(const or_gguf_tensor_t *tensor, or_span_t outputs, or_span_t inputs)
 {
     or_matrix_t m = {.type = (or_tensor_type_t)tensor->type,
@@ -168,16 +174,14 @@ or_matrix_t or_matrix_describe(const or_gguf_tensor_t *tensor, or_span_t outputs
                      .panels = or_panels_of(outputs),
                      .inputs = inputs,
                      .experts = (uint32_t)tensor->dims[2]};
-    or_tensor_block_t unit = or_gguf_tensor_block(m.type);
-    size_t unit_bytes = (size_t)unit.bytes * OR_PANEL; // of 16 outputs
     m.quantised = or_tensor_quant(tensor->type, &m.quant);
     if (m.quantised) {
-        unit_bytes = or_quant_unit_bytes(m.quant);
-        m.first_block = inputs.begin % unit.elements / OR_QUANT_BLOCK;
+        uint32_t elements = or_gguf_tensor_block(m.type).elements;
+        m.first_block = inputs.begin % elements / OR_QUANT_BLOCK;
     }
-    or_span_t units = units_of(&m);
-    m.panel_bytes = or_span_length(units) * unit_bytes;
-    m.bytes = m.experts * or_span_length(m.panels) * m.panel_bytes;
+    m.panel_bytes = or_span_length(units_of(&m)) * unit_bytes_of(&m);
+    m.expert_bytes = or_span_length(m.panels) * m.panel_bytes;
+    m.bytes = m.experts * m.expert_bytes;
     return m;
 }
 
@@ -220,9 +224,68 @@ or_status_t or_matrix_pack_rows(or_workers_t *workers, const or_gguf_tensor_t *t
     return pack(workers, tensor, outputs, inputs, true, matrix);
 }
 
+// ---- matrices of a packed file ----
+
+or_matrix_t or_matrix_map(const or_gguf_tensor_t *tensor, or_span_t outputs, or_span_t inputs,
+                          const void *panels)
+{
+    const or_span_t all_outputs = {0, (uint32_t)tensor->dims[1]};
+    const or_span_t all_inputs = {0, (uint32_t)tensor->dims[0]};
+    const or_matrix_t whole = or_matrix_describe(tensor, all_outputs, all_inputs);
+    or_matrix_t m = or_matrix_describe(tensor, outputs, inputs);
+    m.panel_bytes = whole.panel_bytes;
+    m.expert_bytes = whole.expert_bytes;
+    m.borrowed = true;
+    if (m.bytes > 0) {
+        m.memory = (char *)(uintptr_t)panels + m.panels.begin * m.panel_bytes +
+                   units_of(&m).begin * unit_bytes_of(&m);
+    }
+    return m;
+}
+
+typedef struct {
+    const or_matrix_t *from, *to;
+} copying_t;
+
+static void copy_panels(void *context, uint32_t worker, uint32_t begin, uint32_t end)
+{
+    (void)worker;
+    const copying_t *copying = context;
+    const or_matrix_t *from = copying->from;
+    const or_matrix_t *to = copying->to;
+    for (uint32_t i = begin; i < end; i++) {
+        uint32_t expert = i / or_span_length(to->panels);
+        uint32_t panel = i % or_span_length(to->panels);
+        memcpy((char *)to->memory + expert * to->expert_bytes + panel * to->panel_bytes,
+               (const char *)from->memory + expert * from->expert_bytes + panel * from->panel_bytes,
+               to->panel_bytes);
+    }
+}
+
+or_status_t or_matrix_copy(or_workers_t *workers, const or_matrix_t *mapped, or_matrix_t *matrix)
+{
+    or_matrix_t m = *mapped;
+    m.borrowed = false;
+    m.panel_bytes = or_span_length(units_of(&m)) * unit_bytes_of(&m);
+    m.expert_bytes = or_span_length(m.panels) * m.panel_bytes;
+    if (m.bytes > 0) {
+        m.memory = matrix_memory(m.bytes);
+        if (m.memory == NULL) {
+            return or_fail(OR_ERR_NO_MEMORY, "no memory for a matrix of %zu bytes", m.bytes);
+        }
+        copying_t copying = {mapped, &m};
+        or_workers_run(workers, m.experts * or_span_length(m.panels),
+                       or_workers_grain(m.panel_bytes), copy_panels, &copying);
+    }
+    *matrix = m;
+    return OR_OK;
+}
+
 void or_matrix_free(or_matrix_t *matrix)
 {
-    free(matrix->memory);
+    if (!matrix->borrowed) {
+        free(matrix->memory);
+    }
     *matrix = (or_matrix_t){0};
 }
 
@@ -230,7 +293,8 @@ or_matrix_t or_matrix_expert(const or_matrix_t *matrix, uint32_t expert)
 {
     or_matrix_t one = *matrix;
     one.bytes = matrix->bytes / matrix->experts;
-    one.memory = matrix->memory == NULL ? NULL : (char *)matrix->memory + expert * one.bytes;
+    one.memory =
+        matrix->memory == NULL ? NULL : (char *)matrix->memory + expert * matrix->expert_bytes;
     one.experts = 1;
     return one;
 }

@@ -37,9 +37,11 @@ typedef struct {
     or_span_t inputs;     // likewise; of whole blocks if quantised
     uint32_t first_block; // of the inputs, counted from where a panel begins
     size_t panel_bytes;   // from panel to panel
+    size_t expert_bytes;  // from expert to expert
     uint32_t experts;     // matrices; 1 of a tensor of two dimensions
-    size_t bytes;         // of all of them
-    void *memory;         // owned; NULL: nothing is here
+    size_t bytes;         // that are read of all of them
+    bool borrowed; // `memory` is a packed file's, and may have gaps between panels and experts
+    void *memory;  // owned, unless it is borrowed; NULL: nothing is here
 } or_matrix_t;
 
 // Rows that matrices read: floats, and what quantised matrices take for them. Owns its buffers.
@@ -72,6 +74,12 @@ or_status_t or_matrix_pack(or_workers_t *workers, const or_gguf_tensor_t *tensor
 // The same of an F16 or BF16 tensor, by rows.
 or_status_t or_matrix_pack_rows(or_workers_t *workers, const or_gguf_tensor_t *tensor,
                                 or_span_t outputs, or_span_t inputs, or_matrix_t *matrix);
+// Make the same matrix as or_matrix_pack from all panels of the tensor, as or_matrix_pack makes them of all outputs and
+// inputs. The matrix borrows them. They stay as they are where a part is cut of them.
+or_matrix_t or_matrix_map(const or_gguf_tensor_t *tensor, or_span_t outputs, or_span_t inputs,
+                          const void *panels);
+// Copy such a matrix into memory of its own, without gaps: as or_matrix_pack makes it. OR_ERR_NO_MEMORY.
+or_status_t or_matrix_copy(or_workers_t *workers, const or_matrix_t *mapped, or_matrix_t *matrix);
 void or_matrix_free(or_matrix_t *matrix);
 // Return one of the experts as a matrix that borrows its memory.
 or_matrix_t or_matrix_expert(const or_matrix_t *matrix, uint32_t expert);

@@ -155,6 +155,33 @@ static void multiply(const or_matrix_t *matrix, const float *numbers, or_span_t 
     or_activations_fini(&x);
 }
 
+// A part that is mapped in the whole has the same products as one that was packed, and copied the same bytes.
+static void check_mapped(const or_gguf_tensor_t *tensor, const or_matrix_t *whole,
+                         const or_matrix_t *part, const float *numbers, or_span_t outputs,
+                         or_span_t inputs)
+{
+    float expected[ROWS * Y_STRIDE], y[ROWS * Y_STRIDE];
+    or_matrix_t copy;
+    or_workers_t *workers = create_workers(2);
+    const or_span_t held = {part->panels.begin * OR_PANEL,
+                            part->panels.end * OR_PANEL < whole->outputs
+                                ? part->panels.end * OR_PANEL
+                                : whole->outputs};
+    or_matrix_t mapped = or_matrix_map(tensor, held, part->inputs, whole->memory);
+    assert_true(mapped.borrowed);
+    assert_int_equal(mapped.bytes, part->bytes);
+    multiply(part, numbers, outputs, inputs, expected);
+    multiply(&mapped, numbers, outputs, inputs, y);
+    assert_memory_equal(y, expected, sizeof y);
+    assert_int_equal(or_matrix_copy(workers, &mapped, &copy), OR_OK);
+    assert_false(copy.borrowed);
+    assert_int_equal(copy.panel_bytes, part->panel_bytes);
+    assert_memory_equal(copy.memory, part->memory, part->bytes);
+    or_matrix_free(&copy);
+    or_matrix_free(&mapped); // which leaves the whole
+    or_workers_destroy(&workers);
+}
+
 // Multiply `outputs` over `inputs` with a matrix that holds just `held_outputs` and `held_inputs`.
 static void check_part(const or_gguf_tensor_t *tensor, const float *numbers, or_span_t held_outputs,
                        or_span_t held_inputs, or_span_t outputs, or_span_t inputs)
@@ -169,6 +196,7 @@ static void check_part(const or_gguf_tensor_t *tensor, const float *numbers, or_
                             expected + (size_t)i * Y_STRIDE + outputs.begin,
                             (outputs.end - outputs.begin) * sizeof *y);
     }
+    check_mapped(tensor, &whole, &part, numbers, outputs, inputs);
     // A part holds whole panels, and the units that have some of its inputs.
     uint32_t unit = or_gguf_tensor_block(tensor->type).elements;
     size_t units = (held_inputs.end - 1) / unit - held_inputs.begin / unit + 1;
@@ -349,6 +377,26 @@ static or_gguf_tensor_t expert_of(const or_gguf_tensor_t *experts, uint32_t expe
     return tensor;
 }
 
+static void check_mapped_expert(const or_gguf_tensor_t *tensor, const or_span_t cut[2],
+                                uint32_t number, const or_matrix_t *alone)
+{
+    or_matrix_t whole =
+        pack(tensor, (or_span_t){0, OUTPUTS / EXPERTS}, (or_span_t){0, (uint32_t)tensor->dims[0]});
+    or_workers_t *workers = create_workers(1);
+    or_matrix_t mapped = or_matrix_map(tensor, cut[0], cut[1], whole.memory);
+    or_matrix_t one = or_matrix_expert(&mapped, number);
+    or_matrix_t copy, copied;
+    assert_int_equal(or_matrix_copy(workers, &one, &copied), OR_OK);
+    assert_memory_equal(copied.memory, alone->memory, alone->bytes);
+    assert_int_equal(or_matrix_copy(workers, &mapped, &copy), OR_OK);
+    or_matrix_t other = or_matrix_expert(&copy, number);
+    assert_memory_equal(other.memory, alone->memory, alone->bytes);
+    or_matrix_free(&copy);
+    or_matrix_free(&copied);
+    or_matrix_free(&whole);
+    or_workers_destroy(&workers);
+}
+
 // Whole, and a part of the outputs and inputs of each, which begins and ends inside a panel and a super-block.
 static void experts_are_packed_as_matrices_are(void **state)
 {
@@ -368,6 +416,7 @@ static void experts_are_packed_as_matrices_are(void **state)
                 assert_int_equal(expert.bytes, alone.bytes);
                 assert_int_equal(expert.experts, 1);
                 assert_memory_equal(expert.memory, alone.memory, alone.bytes);
+                check_mapped_expert(&tensor, cuts[i], e, &alone);
                 or_matrix_free(&alone);
             }
             or_matrix_free(&all);

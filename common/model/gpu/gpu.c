@@ -20,11 +20,6 @@ or_status_t or_gpu_check(const or_gpu_t *gpu)
                : or_fail(OR_ERR_IO, "the GPU: %s", gpu->functions->text(gpu->status));
 }
 
-bool or_model_is_lost(const or_model_t *model)
-{
-    return model->gpu != NULL && or_gpu_check(model->gpu) != OR_OK;
-}
-
 uint64_t or_gpu_free_bytes(const or_gpu_t *gpu)
 {
     uint64_t bytes;

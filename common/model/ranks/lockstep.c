@@ -211,7 +211,10 @@ static or_status_t read_rows(or_lockstep_t *lockstep, uint32_t count)
 static or_status_t repeat_step(or_lockstep_t *lockstep, const or_step_t *step, bool *over)
 {
     or_model_t *model = lockstep->model;
-    or_status_t status = OR_OK;
+    or_status_t status = or_packed_check(model->packed);
+    if (status != OR_OK) {
+        return status;
+    }
     switch (step->kind) {
     case OR_STEP_NOTE:
         return or_fail_context(repeat_note(lockstep, &step->note), "out of step with the leader");
