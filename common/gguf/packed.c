@@ -231,38 +231,56 @@ or_status_t or_packed_open(const or_gguf_t *gguf, const char *path, uint32_t thr
 
 // ---- which ----
 
-// Find the first place that has a file. False if none has.
-static bool find_place(const or_gguf_t *gguf, const char *wish, char path[OR_PACKED_PATH_BYTES])
+typedef or_status_t find_path_t(const char *path, char packed[OR_PACKED_PATH_BYTES]);
+
+static or_status_t open_at(const or_gguf_t *gguf, const char *path, uint32_t threads,
+                           or_packed_t **packed_p)
 {
-    if (wish == NULL || strcmp(wish, "off") == 0 || gguf->borrowed) {
-        return false;
+    or_status_t status = or_packed_open(gguf, path, threads, packed_p);
+    if (status != OR_OK) {
+        or_log(OR_LOG_WARN, "%s: it is packed at each start: %s", gguf->path, or_error_text());
     }
-    if (strcmp(wish, "auto") != 0) {
-        return check_length(snprintf(path, OR_PACKED_PATH_BYTES, "%s", wish)) == OR_OK;
+    return status;
+}
+
+// Open the first of the two places that can be used. If none can, what is said is of one that has a file.
+static void open_found(const or_gguf_t *gguf, uint32_t threads, or_packed_t **packed_p)
+{
+    static find_path_t *const places[] = {or_packed_path_beside, or_packed_path_cached};
+    char path[OR_PACKED_PATH_BYTES], tried[OR_PACKED_PATH_BYTES] = "";
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (places[i](gguf->path, path) != OR_OK || access(path, F_OK) != 0) {
+            continue;
+        }
+        if (or_packed_open(gguf, path, threads, packed_p) == OR_OK) {
+            return;
+        }
+        memcpy(tried, path, sizeof tried);
     }
-    return (or_packed_path_beside(gguf->path, path) == OR_OK && access(path, F_OK) == 0) ||
-           (or_packed_path_cached(gguf->path, path) == OR_OK && access(path, F_OK) == 0);
+    if (tried[0] != '\0') {
+        open_at(gguf, tried, threads, packed_p);
+    }
 }
 
 void or_packed_open_wished(const or_gguf_t *gguf, const char *wish, uint32_t threads,
                            or_packed_t **packed_p)
 {
-    char path[OR_PACKED_PATH_BYTES];
     *packed_p = NULL;
-    if (!find_place(gguf, wish, path)) {
+    if (wish == NULL || strcmp(wish, "off") == 0 || gguf->borrowed) {
         return;
     }
-    if (or_packed_open(gguf, path, threads, packed_p) != OR_OK) {
-        or_log(OR_LOG_WARN, "%s: it is packed at each start: %s", gguf->path, or_error_text());
+    if (strcmp(wish, "auto") == 0) {
+        open_found(gguf, threads, packed_p);
+    } else {
+        open_at(gguf, wish, threads, packed_p);
     }
 }
 
 void or_packed_recall(const or_gguf_t *gguf)
 {
-    char path[OR_PACKED_PATH_BYTES];
     or_packed_t *packed = NULL;
-    if (gguf->fingerprint == 0 && find_place(gguf, "auto", path) &&
-        or_packed_open(gguf, path, 0, &packed) == OR_OK) {
+    if (gguf->fingerprint == 0) {
+        or_packed_open_wished(gguf, "auto", 0, &packed);
         or_packed_close(&packed);
     }
 }

@@ -105,11 +105,16 @@ static or_status_t apply_options(or_model_t *model, const or_model_options_t *op
 // ---- room for the cache ----
 
 // Return the bytes that pages may take. On the CPU, untouched pages cost nothing, but a promise of more than the
-// machine has would fail at the worst moment: all its ranks together get a quarter of its memory. On a GPU pages are
-// taken at once: they get half of what the weights left, as slots of sequences follow.
-static uint64_t affordable_bytes(const or_model_t *model)
+// machine has would fail at the worst moment: all its ranks together get a quarter of its memory. Weights that are mapped
+// count as available, but want to stay. On a GPU pages are taken at once: they get half of what the weights left, as slots
+// of sequences follow.
+static uint64_t affordable_bytes(const or_model_t *model, uint32_t sharers)
 {
-    return model->gpu != NULL ? or_gpu_free_bytes(model->gpu) / 2 : or_memory_available() / 4;
+    if (model->gpu != NULL) {
+        return or_gpu_free_bytes(model->gpu) / 2;
+    }
+    const uint64_t available = or_memory_available(), mapped = sharers * model->mapped_bytes;
+    return available > mapped ? (available - mapped) / 4 : 0;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -164,7 +169,7 @@ static or_status_t find_sharers(const or_model_t *model, uint32_t *sharers)
 static uint32_t room_for_pages(const or_model_t *model, const or_model_options_t *options,
                                uint32_t sharers)
 {
-    return pages_for(model, options, affordable_bytes(model) / sharers);
+    return pages_for(model, options, affordable_bytes(model, sharers) / sharers);
 }
 
 static uint64_t least_cache_bytes(const or_model_t *model, const or_model_options_t *options)
@@ -320,10 +325,12 @@ static void open_packed(or_model_t *model, const or_model_options_t *options, or
     }
 }
 
-// What a GPU has was copied from the file, which must be whole, and is not needed any more.
-static or_status_t close_copied(or_model_t *model)
+// What a GPU has was copied from the file, which must be whole, and is not needed any more. Several ranks wait for the
+// comparison here, where nobody counts the time, and not in their first pass, where it would look as if one were stuck.
+static or_status_t check_packed(or_model_t *model)
 {
-    or_status_t status = model->gpu != NULL ? or_packed_check(model->packed) : OR_OK;
+    const bool waits = model->gpu != NULL || !or_ranks_is_alone(model->ranks);
+    or_status_t status = waits ? or_packed_check(model->packed) : OR_OK;
     if (status == OR_OK && model->gpu != NULL) {
         or_packed_close(&model->packed);
     }
@@ -351,7 +358,7 @@ static or_status_t load(or_model_t *model, const or_model_options_t *options)
     open_packed(model, options, status);
     status = status != OR_OK ? status : load_all_but_layers(model);
     status = status != OR_OK ? status : load_layers(model, options);
-    status = status != OR_OK ? status : close_copied(model);
+    status = status != OR_OK ? status : check_packed(model);
     status = status != OR_OK ? status : create_room(model, options);
     return status != OR_OK || or_ranks_is_alone(model->ranks)
                ? status

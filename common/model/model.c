@@ -118,7 +118,8 @@ or_status_t or_model_logits_top(or_model_t *model, uint32_t first, uint32_t coun
     if (status == OR_OK && model->lockstep != NULL) {
         status = or_lockstep_send_logits(model->lockstep, first, count, wanted);
     }
-    return status != OR_OK ? status : or_logits_run(model, first, count, wanted, out);
+    status = status != OR_OK ? status : or_logits_run(model, first, count, wanted, out);
+    return status != OR_OK ? status : or_packed_check(model->packed); // the head was read since
 }
 
 or_status_t or_model_logits(or_model_t *model, uint32_t first, uint32_t count, float *out)

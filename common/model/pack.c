@@ -35,9 +35,9 @@ static void end_piece(sums_t *sums)
 {
     if (sums->filled > 0 && sums->count < sums->room) {
         XXH128_canonicalFromHash(&sums->sums[sums->count++], XXH3_128bits_digest(sums->state));
-        XXH3_128bits_reset(sums->state);
-        sums->filled = 0;
     }
+    XXH3_128bits_reset(sums->state);
+    sums->filled = 0; // also behind the last that is kept: the checksums themselves come by
 }
 
 static void see(void *context, const void *bytes, uint64_t count)

@@ -140,7 +140,7 @@ static void tell_reason(run_t *run, int64_t now)
 {
     if (now - run->begun_ns >= WAITING_NS && strcmp(run->waits, run->told) != 0 &&
         run->waits[0] != '\0') {
-        if (run->writer->cluster != NULL) {
+        if (run->writer->cluster != NULL && !run->writer->useful) {
             or_log(OR_LOG_INFO, "the cluster starts: %s", run->waits);
         } else {
             or_log(OR_LOG_WARN, "%s", run->waits);

@@ -71,14 +71,10 @@ static or_status_t choose_place(job_t *job, const or_gguf_t *gguf)
     } else {
         status = or_packed_path_beside(job->in, job->out);
     }
-    status = status != OR_OK ? status : or_weight_writer_check_path(gguf, job->out, config->force);
-    if (status != OR_OK || or_model_pack_try(job->out) == OR_OK) {
-        return status;
+    status = status != OR_OK ? status : or_model_pack_try(job->out);
+    if (status != OR_OK && config->output == NULL) {
+        status = choose_cached(job);
     }
-    if (config->output != NULL) {
-        return OR_ERR_IO; // the sentence is there
-    }
-    status = choose_cached(job);
     return status != OR_OK ? status : or_weight_writer_check_path(gguf, job->out, config->force);
 }
 

@@ -19,7 +19,7 @@
 #define SOON 20u // frames at most before the urgent ones are looked for
 #define RUN 32u  // urgent frames, after which it is another's turn
 #define TURNS 4u // of the others, while that flood goes on
-#define HOLD_NS (100 * OR_NS_PER_MS)
+#define HOLD_NS (500 * OR_NS_PER_MS)
 
 typedef struct {
     or_channel_t *hub, *crowd, *verifier, *inside;

@@ -9,13 +9,14 @@
 # OUTRIDER_GPU_SECONDS (540, the build included): what there was no time for is in the table. 0: nothing failed; 77: there is no GPU; 1: something
 # failed, or no test, or nothing under compute-sanitizer, had time enough to tell.
 set -euo pipefail
+brought=${OUTRIDER_GPU_BUILD:+$(realpath -m "$OUTRIDER_GPU_BUILD")}
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 PATH=$PATH:/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer
 export LC_ALL=C OUTRIDER_MODELS=${OUTRIDER_MODELS:-$PWD/launch/models}
 seconds_all=${OUTRIDER_GPU_SECONDS:-540}
-build=$(realpath -m "${OUTRIDER_GPU_BUILD:-build/gpu}")
+build=${brought:-$PWD/build/gpu}
 tests=$build/tests
-table=${OUTRIDER_GPU_TABLE:-$build/gpu.md}
+table=${OUTRIDER_GPU_TABLE:-build/gpu/gpu.md}
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 advise() { say "$* see launch/packages.sh, or set OUTRIDER_BUNDLE to a folder that launch/offline-bundle.sh made"; }
@@ -59,7 +60,7 @@ compile() {
 }
 
 made="brought from elsewhere"
-if [ -z "${OUTRIDER_GPU_BUILD:-}" ]; then
+if [ -z "$brought" ]; then
   compile
   made="built in $SECONDS s"
 elif [ ! -x "$build/bin/outrider" ] || [ ! -x "$tests/device_gpu_test" ]; then

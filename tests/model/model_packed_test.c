@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 #include "common/gguf/gguf_test_file.h"
-#include "common/gguf/packed.h"
+#include "common/gguf/packed_internal.h"
 #include "common/model/pack.h"
+#include "tests/families/family_file.h"
 #include "tests/model/model_types.h"
 #include "tests/model/ranks_record.h"
 #include "tests/model/ranks_script.h"
@@ -74,6 +75,18 @@ static void check_model(const char *path)
     check_world(path, &(world_t){2, 1, with_packed(), plain}, play_script, &expected);
     free(expected.bytes);
     unlink(packed);
+}
+
+// Matrices that are parts of a tensor, and experts.
+static void parts_and_experts_have_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"phi3/1", "mixtral/0", "qwen3moe/0"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = family_file_make(names[i]);
+        check_model(path);
+        free(path);
+    }
 }
 
 static void any_weights_have_the_same_bits(void **state)
@@ -249,7 +262,7 @@ static bool check_no_logits(const char *path)
     return used;
 }
 
-// Every piece, in its first and last byte and in between; and every byte of the checksums' last.
+// Every piece, in its first and last byte and in between; and one of the checksums.
 static void a_wrong_byte_gives_no_logits(void **state)
 {
     (void)state;
@@ -421,8 +434,8 @@ static void two_processes_pack_at_once(void **state)
     unlink(packed);
 }
 
-// Read the first matrix of a packed file that was cut to its first page.
-static int read_what_was_cut(const char *path)
+// Read the first matrix of a packed file that was cut to its first page; `by_thread`, have it compared.
+static int read_what_was_cut(const char *path, bool by_thread)
 {
     or_gguf_t *gguf = NULL;
     or_packed_t *opened = NULL;
@@ -432,13 +445,19 @@ static int read_what_was_cut(const char *path)
     }
     const volatile char *panels =
         or_packed_find(opened, name, or_gguf_find_tensor(gguf, name)->bytes);
-    return panels == NULL || truncate(packed, 1) != 0 ? 2 : panels[0] != 0 ? 0 : 3;
+    if (panels == NULL || truncate(packed, 1) != 0) {
+        return 2;
+    }
+    if (by_thread) {
+        or_packed_compare_begin(opened, 1);
+        pthread_join(opened->threads[0], NULL);
+    }
+    return panels[0] != 0 ? 0 : 3;
 }
 
 // The process ends by the signal, and says which file it was.
-static void a_file_that_is_cut_while_in_use_is_named(void **state)
+static void check_cut(bool by_thread)
 {
-    (void)state;
     const char *path = test_model("tales-1m-f16.gguf");
     char text[4096] = "";
     int ends[2], end;
@@ -448,7 +467,7 @@ static void a_file_that_is_cut_while_in_use_is_named(void **state)
     if (child == 0) {
         signal(SIGBUS, SIG_DFL); // not cmocka's
         dup2(ends[1], STDERR_FILENO);
-        _exit(read_what_was_cut(path));
+        _exit(read_what_was_cut(path, by_thread));
     }
     close(ends[1]);
     assert_int_equal(waitpid(child, &end, 0), child);
@@ -461,6 +480,13 @@ static void a_file_that_is_cut_while_in_use_is_named(void **state)
         fail_msg("'%s' does not name the file", text);
     }
     unlink(packed);
+}
+
+static void a_file_that_is_cut_while_in_use_is_named(void **state)
+{
+    (void)state;
+    check_cut(false);
+    check_cut(true);
 }
 
 static int make_folder(void **state)
@@ -486,6 +512,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_weights_have_the_same_bits),
+        cmocka_unit_test(parts_and_experts_have_the_same_bits),
         cmocka_unit_test(other_files_are_not_used),
         cmocka_unit_test(it_is_found_in_its_places),
         cmocka_unit_test(the_model_is_not_read_for_its_fingerprint),
