@@ -15,8 +15,8 @@
 //               y[m][n] = fma(w_scale[n][g] * x_scale[m][b], (float)sum, y[m][n]), g in order
 //     lane sum  only in rmsnorm and softmax: lane j takes elements j, j+16, ... in order; then
 //               (j, j+8), (j, j+4), (j, j+2), (j, j+1)
-//     parts     only in attention: positions 0 to 255 of a text are a part, 256 to 511 the next, and so
-//               on. What a query sees of a part is summed alone, weights and weighted values alike.
+//     parts     only in attention, and in softmax over more than 256 experts: positions 0 to 255 of a
+//               text are a part, 256 to 511 the next, and so on. What a query sees of a part is summed alone, weights and weighted values alike.
 //               Then the parts are added in order: ((first + second) + third) + ... So several
 //               threads, or blocks of a GPU, can sum one query, and only positions decide the bits
 //

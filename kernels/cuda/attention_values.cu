@@ -4,10 +4,11 @@
 #include "kernels/cuda/attention.cuh"
 
 #define WARPS 8u
-#define QUERIES_MAX 4u // of a warp at most
-#define STAGE 128u     // positions in shared memory at a time; a part is whole stages
-#define TOGETHER 8u    // of them added without a look at how many there are
-#define ENOUGH 256u    // thread blocks that keep a device busy: then each takes all parts
+#define QUERIES_MAX 4u  // of a warp at most
+#define STAGE 128u      // positions in shared memory at a time; a part is whole stages
+#define TOGETHER 8u     // of them added without a look at how many there are
+#define GRID_MAX 65535u // of a grid in y
+#define ENOUGH 256u     // thread blocks that keep a device busy: then each takes all parts
 
 // Thread blocks for the dimensions of a head.
 CANONICAL uint32_t slices_of(const attention_t *a)
@@ -266,7 +267,7 @@ static int launch_values_of(or_cuda_t *cuda, const attention_t *a, const or_cuda
     uint32_t rows_max = WARPS / ((a->heads.group - 1) / QUERIES + 1);
     uint32_t slices = slices_of(a);
     size_t blocks = (size_t)((a->rows - 1) / rows_max + 1) * slices * a->kv.kv_heads;
-    bool apart = a->parts > 1 && blocks < ENOUGH;
+    bool apart = a->parts > 1 && blocks < ENOUGH && slices * a->parts <= GRID_MAX;
     dim3 grid(a->rows, apart ? slices * a->parts : slices, a->kv.kv_heads);
     size_t staged = STAGE * WARP + WARPS * QUERIES * STAGE;
     int status = or_launch(cuda, sum_rows<T, QUERIES>, grid, dim3(WARPS * WARP),

@@ -164,7 +164,8 @@ int or_cuda_store_kv(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
                      const or_cuda_seen_t *seen, uint32_t rows, const float *key,
                      const float *value, size_t stride);
 
-#define OR_CUDA_GROUP_MAX 16u // query heads that share a KV head, at most
+#define OR_CUDA_GROUP_MAX 16u     // query heads that share a KV head, at most
+#define OR_CUDA_HEAD_DIM_MAX 768u // of attention: 16 queries fill a block's shared memory
 
 // Query heads side by side, of which each `group` share a KV head. Where they are a part of a model's, the first KV
 // head's group may lack its first heads, and the last one's its last.

@@ -41,13 +41,24 @@ static void ask(void *to, const void *from, size_t bytes)
     }
 }
 
+// A GPU faults where an address is no multiple of what is copied.
+static void check_aligned(const char *call, const void *to, const void *from, size_t bytes)
+{
+    if ((uintptr_t)to % bytes != 0 || (uintptr_t)from % bytes != 0) {
+        or_emulated_end(call, "copies %zu bytes between addresses that are no multiples of that",
+                        bytes);
+    }
+}
+
 void or_copy_piece(void *to, const void *from, bool there)
 {
+    check_aligned("or_copy_piece", to, there ? from : nullptr, 16);
     ask(to, there ? from : nullptr, 16);
 }
 
 void or_copy_float(float *to, const float *from)
 {
+    check_aligned("or_copy_float", to, from, sizeof *to);
     ask(to, from, sizeof *to);
 }
 

@@ -309,14 +309,12 @@ static void a_rank_with_a_wrong_byte_ends_the_world(void **state)
     thread_world_t *world = thread_world_create(2, 1);
     const or_model_options_t follows = with_packed();
     thread_world_follow(world, path, &follows);
-    model_fixture_t fixture;
-    model_fixture_open(&fixture, path, NULL,
-                       (or_model_options_t){.threads = 1, .ranks = thread_world_ranks(world, 0)});
-    or_kv_sequence_t *sequence = model_fixture_sequence(&fixture, 0);
-    const or_model_row_t row = prefix_row(sequence, 1);
-    assert_true(or_model_forward(fixture.model, &row, 1) != OR_OK);
-    or_kv_sequence_close(&sequence);
-    model_fixture_close(&fixture);
+    or_gguf_t *gguf = NULL;
+    or_model_t *model = NULL;
+    const or_model_options_t leads = {.threads = 1, .ranks = thread_world_ranks(world, 0)};
+    assert_int_equal(or_gguf_open(path, &gguf), OR_OK);
+    assert_true(or_model_load(gguf, &leads, &model) != OR_OK);
+    or_gguf_close(&gguf);
     assert_int_equal(thread_world_join(world), OR_ERR_IO);
     thread_world_destroy(&world);
     unlink(packed);

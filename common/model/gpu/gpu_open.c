@@ -51,6 +51,12 @@ static or_status_t check_choice(const or_model_t *model, const or_gpu_choice_t *
                        "the CPU",
                        group, or_gguf_path(model->gguf), OR_CUDA_GROUP_MAX);
     }
+    if (shape->head_dim > OR_CUDA_HEAD_DIM_MAX) {
+        return or_fail(
+            OR_ERR_UNSUPPORTED,
+            "%s has heads of %u dimensions, on a GPU at most %u can be; run it on the CPU",
+            or_gguf_path(model->gguf), shape->head_dim, OR_CUDA_HEAD_DIM_MAX);
+    }
     return OR_OK;
 }
 

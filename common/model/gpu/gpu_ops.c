@@ -402,6 +402,15 @@ static bool has_windows(const or_model_t *model)
     return has;
 }
 
+static bool has_sinks(const or_arch_t *arch)
+{
+    const or_arch_tensor_t *tensor = arch->layer_tensors;
+    while (tensor->suffix != NULL && tensor->offset != offsetof(or_layer_t, sinks)) {
+        tensor++;
+    }
+    return tensor->suffix != NULL;
+}
+
 const char *or_gpu_cannot_run(const or_model_t *model)
 {
     const or_arch_numbers_t *numbers = &model->numbers;
@@ -413,6 +422,9 @@ const char *or_gpu_cannot_run(const or_model_t *model)
     }
     if (has_windows(model)) {
         return "windows";
+    }
+    if (has_sinks(model->arch)) {
+        return "attention sinks";
     }
     for (const or_op_t *op = model->arch->layer_ops; op->kind != OR_OP_END; op++) {
         bool grows = op->kind == OR_OP_GROW_QUERY;
