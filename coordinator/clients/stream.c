@@ -60,10 +60,15 @@ static void hold_tree(or_csession_t *session)
     held->base_length = verdict->base_length;
     held->count = session->tree.count;
     held->accepted_count = verdict->accepted_count;
-    memcpy(held->words, session->tree.tokens, held->count * sizeof *held->words);
-    memcpy(held->words + OR_TREE_NODES_MAX, session->tree.back, held->count * sizeof *held->words);
-    memcpy(held->words + 2 * (size_t)OR_TREE_NODES_MAX, verdict->accepted,
-           held->accepted_count * sizeof *held->words);
+    if (held->count > 0) { // a plain round has no tree
+        const size_t bytes = held->count * sizeof *held->words;
+        memcpy(held->words, session->tree.tokens, bytes);
+        memcpy(held->words + OR_TREE_NODES_MAX, session->tree.back, bytes);
+    }
+    if (held->accepted_count > 0) {
+        memcpy(held->words + 2 * (size_t)OR_TREE_NODES_MAX, verdict->accepted,
+               held->accepted_count * sizeof *held->words);
+    }
 }
 
 // `count` tokens from what was told last, the text up to `text_end`, and the end if it is `over`. Where the client says that
