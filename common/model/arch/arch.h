@@ -150,6 +150,12 @@ typedef struct {
     size_t bias;
 } or_op_t;
 
+// Return the floats of a layer that such an offset names; NULL: none.
+static inline const float *or_layer_vector(const or_layer_t *layer, size_t offset)
+{
+    return offset == 0 ? NULL : *(float *const *)((const char *)layer + offset);
+}
+
 // ---- numbers ----
 
 typedef enum { OR_SCALING_NONE, OR_SCALING_LINEAR, OR_SCALING_YARN } or_scaling_t;

@@ -4,11 +4,6 @@
 #include "common/model/cpu/row_ops.h"
 #include "common/model/model_internal.h"
 
-static const float *vector_at(const or_layer_t *layer, size_t offset)
-{
-    return offset == 0 ? NULL : *(float *const *)((const char *)layer + offset);
-}
-
 static void append(or_model_t *model, or_op_kind_t kind, or_pass_op_t step)
 {
     step.on_batch = or_batch_op(kind);
@@ -23,8 +18,8 @@ static void append_layer(or_model_t *model, uint32_t index)
         append(model, op->kind,
                (or_pass_op_t){.layer = layer,
                               .layer_index = index,
-                              .weight = vector_at(layer, op->weight),
-                              .bias = vector_at(layer, op->bias)});
+                              .weight = or_layer_vector(layer, op->weight),
+                              .bias = or_layer_vector(layer, op->bias)});
     }
 }
 

@@ -15,11 +15,6 @@ typedef struct {
 
 typedef or_status_t (*run_op_t)(or_model_t *model, const place_t *place, uint32_t rows);
 
-static const float *vector_at(const or_layer_t *layer, size_t offset)
-{
-    return offset == 0 ? NULL : *(float *const *)((const char *)layer + offset);
-}
-
 // This rank's first head in the products with a matrix.
 static float *heads_of(const or_model_t *model, float *products, const or_matrix_t *matrix,
                        or_span_t heads)
@@ -65,13 +60,13 @@ static or_status_t normalise_layer(or_model_t *model, const float *weight, const
 
 static or_status_t norm(or_model_t *model, const place_t *place, uint32_t rows)
 {
-    return normalise(model, vector_at(place->layer, place->op->weight), rows);
+    return normalise(model, or_layer_vector(place->layer, place->op->weight), rows);
 }
 
 static or_status_t norm_layer(or_model_t *model, const place_t *place, uint32_t rows)
 {
-    return normalise_layer(model, vector_at(place->layer, place->op->weight),
-                           vector_at(place->layer, place->op->bias), rows);
+    return normalise_layer(model, or_layer_vector(place->layer, place->op->weight),
+                           or_layer_vector(place->layer, place->op->bias), rows);
 }
 
 static or_status_t copy(or_model_t *model, const place_t *place, uint32_t rows)
@@ -193,49 +188,27 @@ static or_status_t bias_up(or_model_t *model, const place_t *place, uint32_t row
     return OR_OK;
 }
 
-static or_status_t activate(or_model_t *model, or_cuda_activation_t activation, uint32_t rows)
+static const or_cuda_activation_t activations[OR_OP_KINDS] = {
+    [OR_OP_SILU_GATED] = OR_CUDA_SILU_GATED,
+    [OR_OP_GELU_GATED] = OR_CUDA_GELU_GATED,
+    [OR_OP_GELU] = OR_CUDA_GELU,
+    [OR_OP_GELU_EXACT] = OR_CUDA_GELU_EXACT,
+    [OR_OP_RELU] = OR_CUDA_RELU,
+};
+
+static or_status_t activate(or_model_t *model, const place_t *place, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
-    or_gpu_keep(gpu, gpu->functions->activate(gpu->cuda, activation, &gpu->gate, gpu->up,
-                                              model->ffn_stride, or_span_length(model->share.ffn),
-                                              rows));
+    or_gpu_keep(gpu, gpu->functions->activate(gpu->cuda, activations[place->op->kind], &gpu->gate,
+                                              gpu->up, model->ffn_stride,
+                                              or_span_length(model->share.ffn), rows));
     return OR_OK;
-}
-
-static or_status_t silu_gated(or_model_t *model, const place_t *place, uint32_t rows)
-{
-    (void)place;
-    return activate(model, OR_CUDA_SILU_GATED, rows);
-}
-
-static or_status_t gelu_gated(or_model_t *model, const place_t *place, uint32_t rows)
-{
-    (void)place;
-    return activate(model, OR_CUDA_GELU_GATED, rows);
-}
-
-static or_status_t gelu(or_model_t *model, const place_t *place, uint32_t rows)
-{
-    (void)place;
-    return activate(model, OR_CUDA_GELU, rows);
-}
-
-static or_status_t gelu_exact(or_model_t *model, const place_t *place, uint32_t rows)
-{
-    (void)place;
-    return activate(model, OR_CUDA_GELU_EXACT, rows);
-}
-
-static or_status_t relu(or_model_t *model, const place_t *place, uint32_t rows)
-{
-    (void)place;
-    return activate(model, OR_CUDA_RELU, rows);
 }
 
 static or_status_t bias_sums(or_model_t *model, const place_t *place, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
-    const float *bias = vector_at(place->layer, place->op->weight);
+    const float *bias = or_layer_vector(place->layer, place->op->weight);
     if (bias != NULL) {
         or_gpu_keep(gpu, gpu->functions->add(gpu->cuda, gpu->parts, model->width_stride, bias, 0,
                                              model->shape.width, rows));
@@ -246,7 +219,7 @@ static or_status_t bias_sums(or_model_t *model, const place_t *place, uint32_t r
 static or_status_t norm_sums(or_model_t *model, const place_t *place, uint32_t rows)
 {
     norm_in_place(model, model->gpu->parts, model->width_stride,
-                  vector_at(place->layer, place->op->weight), model->shape.width, rows);
+                  or_layer_vector(place->layer, place->op->weight), model->shape.width, rows);
     return OR_OK;
 }
 
@@ -382,11 +355,11 @@ static const run_op_t ops[OR_OP_KINDS] = {
     [OR_OP_SUM_OUTPUT] = sum_output,
     [OR_OP_PROJECT_UP] = project_up,
     [OR_OP_BIAS_UP] = bias_up,
-    [OR_OP_SILU_GATED] = silu_gated,
-    [OR_OP_GELU_GATED] = gelu_gated,
-    [OR_OP_GELU] = gelu,
-    [OR_OP_GELU_EXACT] = gelu_exact,
-    [OR_OP_RELU] = relu,
+    [OR_OP_SILU_GATED] = activate,
+    [OR_OP_GELU_GATED] = activate,
+    [OR_OP_GELU] = activate,
+    [OR_OP_GELU_EXACT] = activate,
+    [OR_OP_RELU] = activate,
     [OR_OP_SUM_DOWN] = sum_down,
     [OR_OP_BIAS_SUMS] = bias_sums,
     [OR_OP_NORM_SUMS] = norm_sums,
