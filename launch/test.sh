@@ -130,18 +130,19 @@ tell_skips() {
   [ -z "$skips" ] || printf '%s\n' "$skips"
 }
 
-# Labels of CTest say what is not of the gate: `rest`, and `long`, of which each takes many minutes. Sanitizers see neither what measures time or
-# starts many processes, nor, in the gate, what takes them long.
+# Labels of CTest say what is not of the gate: `rest`; `long`, of which each takes many minutes; and `twin`, whole models on an emulated GPU.
+# Sanitizers see neither what measures time or starts many processes, nor, in the gate, what takes them long.
 instrumented=(-LE '^(gpu|rest|long|process|layout|exactness)$')
-slow='emulated|^(model_gpu_fail_test|model_growth_limits_test|model_bits_test|families_bits_test|model_ranks_test|model_ranks_random_test|policy_test|builder_grow_test|simulation_test|hostile_simulation_test|failover_test|programs_trouble)$'
-slow_threads="$slow|^model_attention_test\$"
+emulated='emulated|^(model_gpu_fail_test|model_growth_limits_test)$'
+slow='^(model_bits_test|families_bits_test|model_ranks_test|model_ranks_random_test|policy_test|builder_grow_test|simulation_test|hostile_simulation_test|failover_test|programs_trouble)$'
+slow_threads="$emulated|$slow|^model_attention_test\$"
 
 gate() {
   step "formatting" formatted
   step "oracles from PyPI" oracles
-  step "release tests" suite release -LE '^(gpu|rest|long)$'
+  step "release tests" suite release -LE '^(gpu|rest|long|twin)$'
   step "clang-tidy of recent files" linted recent_files
-  step "address and undefined-behaviour sanitizers" small_suite asan "${instrumented[@]}" -E "$slow"
+  step "address and undefined-behaviour sanitizers" small_suite asan "${instrumented[@]}" -E "$emulated|$slow"
   step "thread sanitizer" small_suite tsan -L '^(threads|programs)$' -E "$slow_threads"
   step "fuzzers" fuzzed 1
   step "CUDA build" cuda_built recent
@@ -151,7 +152,8 @@ gate() {
 rest_part() {
   case $1 in
   clang-tidy) { [ -d build/release/tests/cross/aarch64 ] || tested release -R '^cross_aarch64$'; } && linted git ls-files ;;
-  asan) suite asan "${instrumented[@]}" -R "$slow" ;;
+  asan) small_suite asan "${instrumented[@]}" -R "$slow" ;;
+  emulated) suite release -L '^twin$' && suite asan "${instrumented[@]}" -R "$emulated" ;;
   tsan) small_suite tsan -L '^(threads|programs)$' -R "$slow_threads" ;;
   fuzz) fuzzed 30 ;;
   cuda) cuda_built all ;;
@@ -165,7 +167,7 @@ rest() {
   commit=$(git rev-parse HEAD 2>/dev/null || date +%s%N | sha1sum)
   export OR_TEST_SEED=${OR_TEST_SEED:-$((16#${commit:0:8}))}
   say "the rest, with OR_TEST_SEED=$OR_TEST_SEED"
-  for part in $({ names release -L "$1" && printf '%s\n' clang-tidy asan tsan fuzz cuda; } | shuf --random-source=<(yes "$commit")); do
+  for part in $({ names release -L "$1" && printf '%s\n' clang-tidy asan emulated tsan fuzz cuda; } | shuf --random-source=<(yes "$commit")); do
     if [ "$mode" = --until ] && [ $SECONDS -ge $((60 * minutes)) ]; then
       left+=("$part")
     else

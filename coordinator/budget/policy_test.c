@@ -87,7 +87,7 @@ static void try_grid(uint32_t nodes, uint32_t ahead)
     static const double passes[] = {0.2, 10};
     static const double acceptances[] = {0.1, 0.5, 0.85};
     score_t score = {.worst = 1};
-    for (size_t i = 0; i < 5 * 3 * 2 * 3; i++) {
+    for (size_t i = 0; i < 5 * 3 * 2 * 3; i += test_share(3)) {
         world_config_t config =
             world_of(trips[i % 5], plains[i / 5 % 3], passes[i / 15 % 2], acceptances[i / 30]);
         config.most.nodes = nodes;

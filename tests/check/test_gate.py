@@ -27,9 +27,9 @@ class Folder(unittest.TestCase):
 class Runner(Folder):
     """tests/support/run_unittest.py."""
 
-    def status_of(self, *lines):
+    def status_of(self, *lines, **environment):
         (self.folder / "test_it.py").write_text("\n".join(["import sys, unittest", *lines]))
-        return self.run_here(sys.executable, "-B", ROOT / "tests/support/run_unittest.py", 5, "test_it")
+        return self.run_here(sys.executable, "-B", ROOT / "tests/support/run_unittest.py", 5, "test_it", **environment)
 
     GOOD = ["class Good(unittest.TestCase):", "    def test_good(self): pass"]
     SKIPPED = ["class Skipped(unittest.TestCase):", "    def test_skipped(self): self.skipTest('none')"]
@@ -55,6 +55,14 @@ class Runner(Folder):
         code, text = self.status_of("import time", "class Slow(unittest.TestCase):", "    def test_that_hangs(self): time.sleep(60)")
         self.assertEqual(code, 1, text)
         self.assertIn("in test_that_hangs", text)
+
+    def test_what_is_of_the_rest_runs_with_the_whole(self):
+        marks = [f"sys.path.insert(0, '{ROOT}/tests/cli')", "from cli import of_rest"]
+        for marked in [*self.BAD[:1], "    @of_rest", *self.BAD[1:]], ["@of_rest", *self.BAD]:
+            with self.subTest(marked[0]):
+                self.assertEqual(self.status_of(*marks, *marked, *self.GOOD)[0], 0)
+                self.assertEqual(self.status_of(*marks, *marked, *self.GOOD, OR_TEST_WHOLE="1")[0], 1)
+                self.assertEqual(self.status_of(*marks, *marked)[0], 1)  # nothing is left
 
     def test_nothing_is_a_failure(self):
         self.assertEqual(self.status_of()[0], 1)

@@ -22,6 +22,18 @@ ENVIRONMENT = {**{key: value for key, value in os.environ.items() if not key.sta
                "OUTRIDER_MODELS": str(MODELS)}
 
 
+def of_rest(test):
+    """Mark a test, or a class of tests, that takes long and whose layer the gate sees without it: CTest's NAME_whole runs it (run_unittest.py)."""
+    test.of_rest = True
+    return test
+
+
+def share(cases, parts):
+    """Return one in so many of the cases, which the gate takes. OR_TEST_WHOLE takes all."""
+    cases = list(cases)
+    return cases if "OR_TEST_WHOLE" in os.environ else cases[::parts]
+
+
 def call(program, *words, stdin=b"", stdout=subprocess.PIPE, code=0, **variables):
     """Run a program of ours; its standard output as bytes, its standard error as text. Fails on another exit code; None: any will do."""
     done = subprocess.run([BIN / program, *map(str, words)], input=stdin, stdout=stdout, stderr=subprocess.PIPE,

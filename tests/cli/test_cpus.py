@@ -6,7 +6,7 @@ import time
 import unittest
 from pathlib import Path
 
-from cli import DRAFT, TARGET, Cluster, call, children, generate, outrider, wait_until
+from cli import DRAFT, TARGET, Cluster, call, children, generate, of_rest, outrider, wait_until
 
 ALLOWED = sorted(os.sched_getaffinity(0))
 LAST = ALLOWED[-1]
@@ -78,6 +78,7 @@ class Cpus(unittest.TestCase):
             self.assertEqual([cpus for cpus in background if cpus != set(two)], [])
 
     @unittest.skipIf(len(ALLOWED) < 2, "needs two CPUs")
+    @of_rest
     def test_strict_ranks_do_not_meet(self):
         with Cluster("-m", TARGET, "--plain", "--np", 2, "--cpu-strict", 1) as cluster:
             self.write(cluster)
@@ -104,6 +105,7 @@ class Cpus(unittest.TestCase):
             self.assertEqual(len(pids), 3)
             self.rest(pids, 0.1)
 
+    @of_rest
     def test_idle_ranks_rest(self):
         with Cluster("-m", TARGET, "--plain", "--np", 2) as cluster:
             self.write(cluster)

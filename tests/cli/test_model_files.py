@@ -11,7 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from cli import BIN, DRAFT, ROOT, TARGET, Background, generate, outrider, wait_until
+from cli import BIN, DRAFT, ROOT, TARGET, Background, generate, of_rest, outrider, share, wait_until
 
 # Root mean square of the error, of the weights'; twice what gaussian weights cost is another encoder.
 ERROR_MAX = {"F32": 0, "F16": 0, "BF16": 0.0018, "Q8_0": 0.0055, "Q4_0": 0.09, "IQ4_NL": 0.08, "Q5_0": 0.045, "Q4_1": 0.077, "Q5_1": 0.038,
@@ -88,7 +88,7 @@ class Quantize(Files):
 
     def test_every_type_of_the_target(self):
         original = text_of(TARGET)
-        for name, most in ERROR_MAX.items():
+        for name, most in share(ERROR_MAX.items(), 4):
             with self.subTest(type=name):
                 report = self.quantize(TARGET, name.lower(), "--force")
                 self.assertLessEqual(report["relative_rms_error"], most)
@@ -103,7 +103,7 @@ class Quantize(Files):
                     self.assertEqual(tokens, original)
 
     def test_rows_that_are_no_super_blocks(self):
-        for name, instead in INSTEAD.items():
+        for name, instead in share(INSTEAD.items(), 3):
             self.quantize(DRAFT, name, "--force")
             _, _, types = look(self.out)
             self.assertEqual({types["token_embd.weight"], types["blk.1.ffn_down.weight"]}, {instead})
@@ -217,6 +217,7 @@ class Inflate(Files):
         self.assertEqual(text_of(self.out, 32), text_of(TARGET, 32))
         self.assertEqual(self.names(), ["out.gguf"])
 
+    @of_rest
     def test_the_same_function_in_other_types(self):
         for name in ("Q8_0", "Q4_K", "Q3_K"):
             self.assertEqual(self.inflate(DRAFT, "5M", "--layers", 3, "--type", name, "--force")["identical_tokens"], 256)

@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 from cli import DRAFT, TARGET
-from cli import Background, Cluster, call, outrider, wait_until
+from cli import Background, Cluster, call, of_rest, outrider, wait_until
 
 SLOW = ["--step-delay-ms", 12]  # a text of 500 tokens holds its place for 6 s: programs that look at it have started by then
 LONG_TEXT = ["--plain", "-p", "Once upon a time", "-n", 500, "--temp", 0, "--ignore-eos"]
@@ -162,6 +162,7 @@ class Keys(unittest.TestCase):
         Path(self.user["OUTRIDER_KEYS"], "identity.key").chmod(0o644)
         self.assertIn("chmod", self.refusal("status", *self.connection(), code=3))
 
+    @of_rest
     def test_a_refusal_at_first_contact_is_the_end(self):
         stranger = self.public(self.user, "identity.key")
         for words, code in ((["status"], 3), (["generate", "-p", "x"], 1)):
@@ -184,6 +185,7 @@ class Keys(unittest.TestCase):
                 self.assertEqual(code, 1)
                 self.assertIn("outrider keys authorize", error)
 
+    @of_rest
     def test_the_bench_has_keys_too(self):
         call("outrider", "keys", "authorize", self.public(self.user, "identity.key"), "--name", "user", **self.operator)
         call("outrider", "keys", "new", **self.operator)

@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 
 from cli import BIN, DRAFT, ENVIRONMENT, OTHER_VOCABULARY, PATIENCE, TARGET
-from cli import Background, Cluster, ZmtpDealer, call, generate, is_alive, outrider, wait_until
+from cli import Background, Cluster, ZmtpDealer, call, generate, is_alive, of_rest, outrider, wait_until
 
 ROLES = ("outrider-coordinator", "outrider-verifier", "outrider-drafter")
 # Large trees make rounds slow enough to be caught in the middle.
@@ -287,6 +287,7 @@ class Outage(unittest.TestCase):
         self.assertEqual(line["completion_tokens"], len(line["tokens"]))
         self.assertRegex(error, r"(?m)^\d+ tokens \(seed \d+\)$")  # no figures that nobody has
 
+    @of_rest
     def test_figures_are_of_what_was_counted(self):
         self.assertTrue(self.verifier.hears("the connection to the coordinator is lost"))
         self.start("outrider-coordinator", "-m", TARGET, "--listen", self.endpoint, "--journal", self.journal)
@@ -328,6 +329,7 @@ class Patience(unittest.TestCase):
                 self.assertEqual(code, 0)
                 self.assertNotIn("welcomed by", error)
 
+    @of_rest
     def test_silence_is_said_and_a_second_interrupt_hurries(self):
         with Background("generate", "--no-display-prompt", *LONG_TEXT, "--log-level", "debug") as run:
             verifier = run.roles(*ROLES)["outrider-verifier"]

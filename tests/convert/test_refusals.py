@@ -13,7 +13,7 @@ from pathlib import Path
 import checkpoints
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
-from cli import BIN, ENVIRONMENT, PATIENCE, ROOT, outrider  # noqa: E402
+from cli import BIN, ENVIRONMENT, PATIENCE, ROOT, outrider, share  # noqa: E402
 
 CONFIGS = json.loads((Path(__file__).parent / "configs.json").read_text())
 
@@ -50,7 +50,7 @@ class Refusals(unittest.TestCase):
     def test_configs(self):
         scaled = lambda kind, **more: {"rope_parameters": {"rope_theta": 1e4, "rope_type": kind} | more}
         grown = lambda **more: {"rope_parameters": CONFIGS["mistral3/0"]["rope_parameters"] | more}
-        for why, name, config in (
+        for why, name, config in share((
                 ("\"Nothing\" are not converted", "qwen2/0", {"architectures": ["Nothing"]}),
                 ("one architecture", "qwen2/0", {"architectures": []}),
                 ("quantised", "qwen2/0", {"quantization_config": {"bits": 4}}),
@@ -103,7 +103,7 @@ class Refusals(unittest.TestCase):
                 ("\"num_experts_per_tok\" is 9", "mixtral/0", {"num_experts_per_tok": 9}),
                 ("\"num_local_experts\" is 1000000000", "mixtral/0", {"num_local_experts": 10**9}),
                 ("the config makes it", "mixtral/0", {"num_local_experts": 9}),
-                ("\"scale_attn_by_inverse_layer_idx\" is true", "gpt2/0", {"scale_attn_by_inverse_layer_idx": True})):
+                ("\"scale_attn_by_inverse_layer_idx\" is true", "gpt2/0", {"scale_attn_by_inverse_layer_idx": True})), 4):
             with self.subTest(why=why, config=config):
                 self.checkpoint(name, config)
                 self.refused(why)

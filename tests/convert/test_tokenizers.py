@@ -10,7 +10,7 @@ from pathlib import Path
 import checkpoints
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
-from cli import data, outrider  # noqa: E402
+from cli import data, outrider, share  # noqa: E402
 
 OVER_BYTES, OVER_CHARACTERS = ("gpt-2", "starcoder", "llama-bpe", "qwen2"), ("llama-spm", "phi-3")
 SMALL = {"tokens": ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)] + [checkpoints.MARK, "a", "b", "ab", checkpoints.MARK + "a", "aab"],
@@ -58,7 +58,7 @@ class Tokenizers(unittest.TestCase):
         return original, converted
 
     def test_tokenizers_over_bytes(self):
-        for name in OVER_BYTES:
+        for name in share(OVER_BYTES, 2):
             with self.subTest(vocabulary=name):
                 original, converted = self.compare(name, checkpoints.bytes_tokenizer, ("model", "pre", "merges"))
                 padding = [i for i, kind in enumerate(converted["tokenizer.ggml.token_type"]) if kind == 5]
@@ -68,7 +68,7 @@ class Tokenizers(unittest.TestCase):
 
     def test_rules_that_no_vocabulary_of_the_data_has(self):
         original, _ = checkpoints.read_gguf(data("vocab/gpt-2.gguf"))
-        for rule in checkpoints.OTHER_PRE_TOKENIZERS:
+        for rule in share(checkpoints.OTHER_PRE_TOKENIZERS, 2):
             with self.subTest(rule=rule):
                 converted = self.convert(checkpoints.bytes_tokenizer(original, rule), len(original["tokenizer.ggml.tokens"]))
                 self.assertEqual(rule.encode(), converted["tokenizer.ggml.pre"])

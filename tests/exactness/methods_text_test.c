@@ -33,7 +33,7 @@ static const struct {
 #define TYPES (sizeof types / sizeof *types)
 #define TYPES_WITH_ALL_PAIRS 5u
 #define OTHERS_SHARE 3u // each of the other types meets one in so many of the pairs
-#define SHARE 3u        // the gate takes one in so many of all that, and of the seeds
+#define SHARE 5u        // the gate takes one in so many of all that, and of the seeds
 
 static const or_draft_method_t methods[] = {OR_DRAFT_COUPLED, OR_DRAFT_CHAIN,  OR_DRAFT_KSEQ,
                                             OR_DRAFT_MULTI,   OR_DRAFT_MCSD,   OR_DRAFT_RSD_C,

@@ -12,7 +12,7 @@
 #include "tests/exactness/toy_world.h"
 #include "tests/support/test_support.h"
 
-#define TOYS 40u
+#define TOYS (40u / test_share(2)) // the gate takes half of them
 #define ROUNDS 1000u
 #define PAIRS_NOISE 0.12  // of tokens a call, from one set of pairs to another
 #define SHARE_NOISE 0.015 // of 2,000 coins after the same draws

@@ -20,7 +20,7 @@
 #define TOKENS 40
 #define PADDING 61u
 #define LIMIT_S 600
-#define SHARE 3u  // the gate takes one in so many of the seeds
+#define SHARE 5u  // the gate takes one in so many of the seeds
 #define FLAT 3.0F // draft temperature of the distribution test; the target's is 1
 #define DIST_PROMPT "One day, a big" // behind it the drafters guess tokens that the target lacks
 

@@ -48,6 +48,11 @@ static const struct {
 };
 
 #define FAMILIES (sizeof families / sizeof families[0])
+#ifdef __SANITIZE_ADDRESS__ // an emulated GPU is ten times slower then, and layers come over in one way for every family
+#define EVERY 4u
+#else
+#define EVERY 1u
+#endif
 
 static void run(or_model_t *model, float *logits)
 {
@@ -96,7 +101,7 @@ static void same_bits_or_refused(void **state)
 static void same_bits_with_layers_away(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < FAMILIES; i++) {
+    for (size_t i = 0; i < FAMILIES; i += EVERY) {
         if (families[i].lack == NULL) {
             check(families[i].name, NULL, 2);
         }

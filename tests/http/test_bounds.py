@@ -199,6 +199,7 @@ class RequestsTest(unittest.TestCase):
             self.assertEqual((code, answer["error"]["param"]), (400, "stop"), answer)
         self.cluster.complete(stop=["z" * 250 + str(i) for i in range(16)])
 
+    @cli.of_rest
     def test_long_texts_are_no_work_of_the_thread_that_writes_streams(self):
         """An answer of 64 Ki tokens with their pieces was made in 45 ms, which all streams waited for."""
         def work(times, ask):

@@ -265,6 +265,7 @@ class Dashboard(unittest.TestCase):
             self.assertEqual(page.text("#theme"), f"Theme: {name}")
             self.assertEqual(page.script(ground), colour)
 
+    @cli.of_rest
     def test_every_screen_has_room(self):
         page = self.page
         with load(self.cluster):

@@ -10,7 +10,7 @@ import time
 import unittest
 from pathlib import Path
 
-from http_case import PROMPT, Cluster, Stream, text_of, wait_until
+from http_case import PROMPT, Cluster, Stream, cli, text_of, wait_until
 
 CLIENTS = int(os.environ.get("OUTRIDER_HTTP_CLIENTS", "100"))
 SEED = int(os.environ.get("OUTRIDER_TEST_SEED", "1"))
@@ -222,6 +222,7 @@ class StreamsTest(unittest.TestCase):
                 self.assertIn(stream.begin(), (400, 404), headers)
         self.assertEqual(self.cluster.post("/v1/completions", body, Last_Event_ID=name)[0], 400)
 
+    @cli.of_rest
     def test_a_stream_that_waits_is_kept_alive(self):
         """Comments come while no place is free, and then the text."""
         end = self.cluster.post("/tokenize", {"content": "</s>"})[2]["tokens"][0]

@@ -43,7 +43,7 @@ HOSTILE_KEYS, CONNECTIONS, NICE = 4, 16, 10
 OWNERS = ("ada", "bob")
 HONEST, ON_WEB = 16, 12  # honest sessions, and how many of them come by HTTP; the others come by ZeroMQ
 PROMPTS = ("Once upon a time", "It was a dark night", "The king said", "There lived a poor")
-SHORT_S, WARM_S, COUNT_S, SETTLE_S = 20, 8, 1, 90  # the last one only where it is needed: texts of the attack end, and are kept for 10 s more
+SHORT_S, WARM_S, COUNT_S, SETTLE_S = 12, 6, 1, 90  # the last one only where it is needed: texts of the attack end, and are kept for 10 s more
 BURNER = """import os, sys, time
 share, parent, began = float(sys.argv[1]), os.getppid(), time.monotonic()
 while os.getppid() == parent:

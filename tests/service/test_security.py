@@ -18,7 +18,7 @@ import urllib.request
 from pathlib import Path
 
 import service  # noqa: F401  (the path to cli)
-from cli import BIN, DRAFT, ENVIRONMENT, TARGET, Cluster, call, wait_until
+from cli import BIN, DRAFT, ENVIRONMENT, TARGET, Cluster, call, of_rest, wait_until
 
 THIEF = Path(os.environ.get("OUTRIDER_THIEF", BIN.parent / "tests/thief"))
 PROMPT = "Once upon a time there was a secret that nobody on the way may read"
@@ -236,6 +236,7 @@ class Strangers(Service):
         lines, _ = self.attack(babble)
         self.assertLessEqual(len(lines), LINES_MAX, lines)
 
+    @of_rest
     def test_a_key_nobody_authorised(self):
         def try_it():
             for _ in range(ATTEMPTS // 10):
@@ -334,6 +335,7 @@ class Owners(Service):
         self.assertIn("your key allows 1", self.generate(self.ada, "-n", 4, "--busy-wait", 0, code=75))
         self.assertEqual(self.generate(self.bob, "-n", 4)["completion_tokens"], 4)
 
+    @of_rest
     def test_tokens_per_minute(self):
         """A text longer than the limit is slow, and right."""
         whole = self.generate(self.bob, "-n", 50)
@@ -368,6 +370,7 @@ class Revocation(Service):
         wait_until(lambda: PROMPT.encode() not in self.journal(), "the text gone from the journal")
         self.assertEqual(self.generate(self.bob, "-n", 4)["completion_tokens"], 4)
 
+    @of_rest
     def test_a_drafter_in_mid_text(self):
         self.authorize(self.bob, "--roles", "drafter", "--owner", "ada")
         drafter = self.start_drafter(self.bob)
@@ -412,6 +415,7 @@ class Crowd(Service):
         self.assertEqual(self.generate(self.bob, "-n", 4)["completion_tokens"], 4)
 
 
+@of_rest
 class OverIPv6(Service):
     """The endpoint is every address of this machine. A loopback one is encrypted there as well, since others connect to the same."""
 
@@ -496,6 +500,7 @@ class Secrets(Service):
                 self.assertEqual(path.stat().st_mode & 0o077 if path.suffix == ".key" else 0, 0, path)
 
 
+@of_rest
 class LoudSecrets(Secrets):
     """The same holds if everything is logged that can be."""
 

@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 
 import service
-from cli import BIN, DRAFT, TARGET, Background, Cluster, children, generate, outrider, wait_until
+from cli import BIN, DRAFT, TARGET, Background, Cluster, children, generate, of_rest, outrider, wait_until
 
 ROLES = ("outrider-coordinator", "outrider-verifier", "outrider-drafter")
 LOCAL = (["--np", 2], ["--pp", 2], ["--kv-cache-size", "1M"], ["-ctk", "f16"], ["-ctv", "q8_0"])
@@ -94,6 +94,7 @@ class Refused(unittest.TestCase):
         self.assertEqual(code, 1, error)
         self.assertIn("outrider-drafter: ", error)
 
+    @of_rest
     def test_after_it_had_served(self):
         run = self.up(SERVED_SECONDS)
         self.assertIn("starting it again in 1 s", run.hears("outrider-drafter ended"))
