@@ -3,7 +3,7 @@ set(or_long_tests methods_text_test=110 service_security=80 text_is_plain_test=6
   cli_trouble=34 http_dashboard=33 families_bits_test=32 service_wire=28 http_streams=27 cli_generate=24 vocab_enumeration_test=23 policy_test=22
   service_journal=22 cli_chat=20 orderings_test=19 enumeration_test=19 failover_test=19 http_bounds=18 service_up=18)
 
-# What runs whole models, or whole trees, on an emulated GPU, and takes long: the gate has the other emulated tests (launch/test.sh).
+# Tests that run whole models, or whole trees, on an emulated GPU, and take long: the gate has the other emulated tests (launch/test.sh).
 set(or_twins accept_device_emulated_test builder_contenders_emulated_test builder_growth_emulated_test model_contenders_emulated_test model_emulated_test
   model_growth_emulated_test model_layers_emulated_test model_tensor_emulated_test rejection_emulated_test tensor_emulated_test)
 
