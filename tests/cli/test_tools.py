@@ -13,11 +13,15 @@ class Command(unittest.TestCase):
         out, _ = outrider("--help")
         for command in (b"generate", b"up", b"tokenize", b"model"):
             self.assertIn(command, out)
-        for words in (["generate"], ["up"], ["tokenize"], ["model", "inspect"], ["model", "compare"],
+        for words in (["generate"], ["up"], ["bench", "load"], ["tokenize"], ["model", "inspect"], ["model", "compare"],
                       ["model", "eval"]):
             out, error = outrider(*words, "--help")
             self.assertIn(b"usage: outrider " + " ".join(words).encode(), out)
             self.assertEqual(error, "")
+            self.assertEqual(outrider("help", *words)[0], out)
+            self.assertNotIn(b"(default: )", out)
+        self.assertEqual(outrider("help")[0], outrider("--help")[0])
+        self.assertIn("'generate'", outrider("help", "genrate", code=2)[1])
         self.assertRegex(outrider("--version")[0].decode(), r"^outrider \d+\.\d+\.\d+ ")
 
     def test_usage_errors_name_what_is_near(self):
@@ -31,6 +35,7 @@ class Command(unittest.TestCase):
         self.assertIn("--ctx-size", outrider("generate", "-p", "x", "-c", 1, code=2)[1])
         self.assertNotIn("nearest", outrider("generate", "--frobnicate", code=2)[1])
         self.assertNotIn("nearest", outrider("frobnicate", code=2)[1])
+        self.assertIn("generate -p TEXT", outrider("generate", "Once upon a time", code=2)[1])
         outrider("generate", "-p", "x", "--accept", "greedy", "--temp", "1", code=2)
         outrider(code=2)
 

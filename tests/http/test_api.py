@@ -103,7 +103,7 @@ class ApiTest(unittest.TestCase):
         code, _, answer = self.chat(**USUAL)
         self.assertEqual(code, 200, answer)
         self.assertEqual(self.post({"best_of": 2, "n": 2})[0], 200)
-        self.assertEqual(self.post({"suffix": None, "stop": [], "user": "ann", "stream": False})[0], 200)
+        self.assertEqual(self.post({"suffix": None, "stop": [], "user": "ann", "safety_identifier": "a", "prompt_cache_key": "a", "stream": False})[0], 200)
 
     def test_models_by_name(self):
         for name in (MODEL, MODEL.removesuffix(".gguf"), "outrider", None):

@@ -254,8 +254,9 @@ static or_status_t read_command_line(parser_t *parser, int argc, char **argv,
             status = set_option(parser, item.option, SOURCE_COMMAND_LINE, origin, item.text);
         } else if (item.option == NULL && rest == NULL) {
             status = or_fail(OR_ERR_INVALID,
-                             "'%s' is not an option, and %s takes no other words (--help)",
-                             item.text, parser->program->program);
+                             "'%s' is not an option, and there are no other words: %s %s (--help)",
+                             item.text, parser->program->program,
+                             parser->program->usage != NULL ? parser->program->usage : "[options]");
         } else if (item.option == NULL) {
             status = or_options_append(rest, at.argv[at.index - 1]);
         }
