@@ -53,6 +53,7 @@ class Command(unittest.TestCase):
 
     def test_config_file(self):
         self.assertNotIn("line", outrider("generate", "--config", "/nowhere/at/all", code=2)[1])
+        self.assertIn("a folder", outrider("generate", "--config", "/", code=2)[1])
         with tempfile.NamedTemporaryFile("w") as file:
             file.write('{"n": 3}')
             file.flush()
@@ -67,6 +68,13 @@ class Command(unittest.TestCase):
                                     ("outrider-verifier", "--version"), ("outrider-drafter", "--version")):
                 _, error = call(program, *words, stdout=full, code=1)
                 self.assertIn("cannot write to standard output", error, words)
+
+
+    def test_a_bench_that_cannot_write_says_so_first(self):
+        for words in (["--csv", "/nowhere/x.csv"], ["--plots", "/nowhere/plots"], ["--plots", TARGET]):
+            out, error = outrider("bench", *words, code=1)
+            self.assertEqual(out, b"")
+            self.assertIn(f"{words[0]}: cannot ", error)
 
 
 class Tokenize(unittest.TestCase):

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/base/options/options_internal.h"
 #include "common/base/version.h"
@@ -333,6 +334,11 @@ static or_status_t read_key(parser_t *parser, const char *key, const json_t *val
 
 static or_status_t read_file(parser_t *parser)
 {
+    struct stat found;
+    if (stat(parser->common.config, &found) == 0 && S_ISDIR(found.st_mode)) {
+        return or_fail(OR_ERR_INVALID, "--config %s: a folder; name a file with a JSON object",
+                       parser->common.config);
+    }
     json_error_t error;
     json_t *root = json_load_file(parser->common.config, JSON_REJECT_DUPLICATES, &error);
     if (root == NULL && error.line < 0) { // not read at all
