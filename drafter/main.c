@@ -13,6 +13,7 @@
 #include "drafter/drafter.h"
 #include "drafter/session.h"
 #include "proto/net/edge.h"
+#include "proto/net/endpoint.h"
 
 #define EXIT_WRONG_OPTIONS 2
 #define MODELS_BYTES (17 * (OR_DRAFT_MODELS_MAX + 1)) // hexadecimal, and a space each
@@ -54,7 +55,8 @@ static const or_option_t table[] = {
     OR_GPU_OPTIONS(config_t, gpu),
     OR_GPU_LIST_OPTION(config_t, list_devices),
     {"ctx-size", "c", OR_OPTION_UINT32, offsetof(config_t, context), "N",
-     "context in tokens; 0: what the model was made for", .bounds = OR_CONTEXT_BOUNDS},
+     "context in tokens; 0: what the model was made for, or there is memory for",
+     .bounds = OR_CONTEXT_BOUNDS},
     {"draft-nodes-max", NULL, OR_OPTION_UINT32, offsetof(config_t, nodes_max), "N",
      "largest tree built"},
     {"sessions-max", NULL, OR_OPTION_UINT32, offsetof(config_t, sessions_max), "N",
@@ -233,7 +235,8 @@ static or_status_t check(const config_t *config)
     if (config->sessions_max == 0) {
         return or_fail(OR_ERR_INVALID, "--sessions-max is at least 1");
     }
-    or_status_t status = or_packed_check_wish(config->packed);
+    or_status_t status = or_endpoint_check(config->connect, false);
+    status = status != OR_OK ? status : or_packed_check_wish(config->packed);
     status = status != OR_OK ? status : or_cpu_options_check(&config->cpus, "");
     return status != OR_OK ? status : or_gpu_options_check(&config->gpu, "");
 }

@@ -53,9 +53,10 @@ static int fail_unknown(const char *word)
 static int run(int argc, char **argv)
 {
     const char *word = argc >= 2 ? argv[1] : "";
-    if (strcmp(word, "help") == 0) {
-        print_help(stdout);
-        return OR_EXIT_OK;
+    if (strcmp(word, "help") == 0) { // help model pack: model pack --help
+        memmove(&argv[1], &argv[2], (size_t)(argc - 2) * sizeof *argv);
+        argv[argc - 1] = (char *)"--help";
+        word = argv[1];
     }
     if (strcmp(word, "--version") == 0) {
         printf("outrider %s (protocol %u, arithmetic %s)\n", OR_VERSION, OR_PROTOCOL_VERSION,

@@ -17,6 +17,7 @@
 #include "common/gguf/packed.h"
 #include "common/model/cpu/workers.h"
 #include "proto/net/edge.h"
+#include "proto/net/endpoint.h"
 #include "verifier/ranks_mpi.h"
 #include "verifier/readiness.h"
 #include "verifier/verifier.h"
@@ -317,7 +318,8 @@ static or_status_t check(const config_t *config, or_model_options_t *options)
         return or_fail(OR_ERR_INVALID, "--step-delay-ms: %" PRIu32 " is over %u",
                        config->step_delay_ms, STEP_DELAY_MAX_MS);
     }
-    return check_loading(config, options);
+    or_status_t status = or_endpoint_check(config->connect, false);
+    return status == OR_OK ? check_loading(config, options) : status;
 }
 
 // Fail with one voice for a failure that all ranks found alike.

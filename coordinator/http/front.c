@@ -256,7 +256,8 @@ or_status_t or_front_options_check(const or_front_options_t *options)
         return or_fail(OR_ERR_INVALID, "--http-body-max is not between %u and %u bytes",
                        BODY_BYTES_MIN, BODY_BYTES_MAX);
     }
-    return OR_OK;
+    const or_chat_t *chat;
+    return options->chat_template != NULL ? or_chat_by_name(options->chat_template, &chat) : OR_OK;
 }
 
 or_status_t or_front_options_chat(const or_front_options_t *options, const or_gguf_t *gguf,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/log/log.h"
+#include "proto/net/endpoint.h"
 
 #define ENDPOINTS_MAX 16u
 #define PATH_BYTES 1024
@@ -18,7 +19,11 @@ or_status_t or_entrance_check(const or_entrance_options_t *options)
         strcmp(options->encrypt, "off") != 0) {
         return or_fail(OR_ERR_INVALID, "--encrypt is auto, on or off, not '%s'", options->encrypt);
     }
-    return OR_OK;
+    or_status_t status = OR_OK;
+    for (size_t i = 0; status == OR_OK && i < options->listen->count; i++) {
+        status = or_endpoint_check(options->listen->items[i], true);
+    }
+    return status;
 }
 
 static bool is_encrypted(const or_entrance_options_t *options, const char *endpoint)

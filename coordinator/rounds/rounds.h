@@ -1,7 +1,7 @@
 // rounds - the life of a round: who is asked, how long we wait, what is repeated.
 //
 //     drafter.c    what a drafter said of it ──┐
-//     verifier.c   what the verifier said ─────┼──▶ marks ──▶ rounds.c: commit told, trees judged, next round, end
+//     verifier.c   what the verifier said ─────┼──▶ marks ──▶ rounds.c: commit told, tree sent, next round, end
 //
 // drafter.c and verifier.c change the session and mark it. or_round_settle makes the progress that follows.
 #pragma once
@@ -45,7 +45,8 @@ void or_round_begin(or_coordinator_t *coordinator, or_csession_t *session);
 void or_round_stay(or_coordinator_t *coordinator, or_csession_t *session);
 // Its client is away: free its places at the verifier and the drafters, keep the text. or_round_begin takes it up again.
 void or_round_park(or_coordinator_t *coordinator, or_csession_t *session);
-// Settle what is marked of its round: the verdict is told and the next round begins, trees are judged, or the text ends.
+// Settle what is marked of its round. After a verdict the client and the drafters are told, and the next round begins or the
+// text ends. When trees have come they are joined and sent to the verifier, or more is waited for.
 void or_round_settle(or_coordinator_t *coordinator, or_csession_t *session);
 // The timers of a session at work.
 void or_round_tick(or_coordinator_t *coordinator, or_csession_t *session);
@@ -56,15 +57,18 @@ bool or_round_is_asked(const or_coordinator_t *coordinator, const or_csession_t 
 void or_round_open_verifier(or_coordinator_t *coordinator, or_csession_t *session);
 // Send the verifier the whole text.
 void or_round_send_text(or_coordinator_t *coordinator, const or_csession_t *session);
-// Send the verifier this round's tree, again.
+// Send the verifier this round's tree; also again, where no verdict came.
 void or_round_send_tree(or_coordinator_t *coordinator, const or_csession_t *session);
 // Ask the verifier for a plain step.
 void or_round_ask_plain(or_coordinator_t *coordinator, or_csession_t *session);
 
 // ---- verifier.c ----
 
+// Commit the round's verdict and mark the session. One of another round is ignored. One that does not fit the tree or the
+// text (or_csession_check_verdict) commits nothing and ends the text with an error.
 void or_round_verifier_verdict(or_coordinator_t *coordinator, or_csession_t *session,
                                const or_verdict_t *verdict);
+// The verifier lacks the session or its text, has no place for it, or failed.
 void or_round_verifier_error(or_coordinator_t *coordinator, or_csession_t *session,
                              const or_error_t *error);
 // slrs: the verifier rejected a guess and asks what the drafter's text may begin with instead.
@@ -83,8 +87,11 @@ void or_round_verifier_tick(or_coordinator_t *coordinator, or_csession_t *sessio
 
 // ---- drafter.c ----
 
+// Take a drafter's tree (or_trees_take) and mark the session. One that cannot be judged costs the drafter its seat; one on
+// another text brings it the text again.
 void or_round_drafter_tree(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
                            const or_draft_tree_t *tree);
+// The drafter lacks the session, its text or a map, has no place for it, or failed.
 void or_round_drafter_error(or_coordinator_t *coordinator, or_csession_t *session, or_seat_t *seat,
                             const or_error_t *error);
 // slrs: the drafter's answer to what the verifier asked.

@@ -5,9 +5,12 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "launch/generate/output.h"
 
+#define PATH_BYTES 4096u
 #define CELL_BYTES 48u
 #define DEPTHS 6u // of the table; JSON has all
 
@@ -373,6 +376,30 @@ static or_status_t write_csv(const or_bench_output_t *output, const char *path)
 }
 
 // ---- all ----
+
+static or_status_t check_plots(const char *folder)
+{
+    char inside[PATH_BYTES];
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return or_fail(OR_ERR_IO, "--plots: cannot make %s: %s", folder, strerror(errno));
+    }
+    snprintf(inside, sizeof inside, "%s/.", folder); // so that a file is none
+    return access(inside, W_OK) == 0
+               ? OR_OK
+               : or_fail(OR_ERR_IO, "--plots: cannot write to %s: %s", folder, strerror(errno));
+}
+
+or_status_t or_bench_output_check(const or_bench_config_t *config)
+{
+    FILE *csv = config->csv != NULL ? fopen(config->csv, "a") : NULL;
+    if (config->csv != NULL && csv == NULL) {
+        return or_fail(OR_ERR_IO, "--csv: cannot write %s: %s", config->csv, strerror(errno));
+    }
+    if (csv != NULL) {
+        fclose(csv); // nothing was written
+    }
+    return config->plots != NULL ? check_plots(config->plots) : OR_OK;
+}
 
 or_status_t or_bench_output(const or_bench_output_t *output)
 {

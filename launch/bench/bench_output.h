@@ -20,6 +20,8 @@ typedef struct {
 // what --csv and --plots ask for. A CSV file has a row a case, and with --spec-bench a row a case and category.
 // OR_ERR_NO_MEMORY, OR_ERR_IO.
 or_status_t or_bench_output(const or_bench_output_t *output);
-// Write for each temperature block_efficiency_tX.svg, speedup_tX.svg and acceptance_tX.svg in `folder`, which is made if it is
-// not there. OR_ERR_IO.
+// Find out whether --csv and --plots can be written, before minutes of measuring. An empty CSV file is made if there is none,
+// and the folder of the plots. OR_ERR_IO.
+or_status_t or_bench_output_check(const or_bench_config_t *config);
+// Write for each temperature block_efficiency_tX.svg, speedup_tX.svg and acceptance_tX.svg in `folder`. OR_ERR_IO.
 or_status_t or_bench_write_plots(const or_bench_output_t *output, const char *folder);

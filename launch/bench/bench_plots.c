@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define PATH_BYTES 4096u
 #define LABEL_BYTES 256u
@@ -379,9 +378,6 @@ or_status_t or_bench_write_plots(const or_bench_output_t *output, const char *fo
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the plots");
     }
     or_status_t status = OR_OK;
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        status = or_fail(OR_ERR_IO, "--plots: cannot make %s: %s", folder, strerror(errno));
-    }
     for (uint32_t c = 0; c < plan->count; c++) {
         figures[c] = or_bench_figures(output->results, c, OR_BENCH_ALL, output->size_ratio);
     }

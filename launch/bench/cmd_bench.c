@@ -156,6 +156,9 @@ static or_status_t prepare(bench_t *bench)
     if (status == OR_OK && config->connect == NULL) {
         status = or_models_choose(&bench->config->model, &bench->config->draft_model, synthetic);
     }
+    if (status == OR_OK) {
+        status = or_bench_output_check(config);
+    }
     if (status == OR_OK && config->prompts == NULL) {
         fprintf(stderr, "%" PRIu32 " prompt%s of our own; --prompts FILE.jsonl takes yours\n",
                 bench->prompts.count, bench->prompts.count == 1 ? "" : "s");

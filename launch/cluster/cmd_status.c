@@ -13,6 +13,7 @@
 #include "launch/commands.h"
 #include "launch/doctor/doctor_probe.h"
 #include "launch/generate/output.h"
+#include "proto/net/endpoint.h"
 #include "proto/net/link.h"
 #include "proto/wire/stats_json.h"
 
@@ -236,7 +237,7 @@ static or_status_t check(const config_t *config)
     if (config->watch_s > 0 && config->ready) {
         return or_fail(OR_ERR_INVALID, "--ready answers once: it does not go with --watch");
     }
-    return OR_OK;
+    return or_endpoint_check(config->connect, false);
 }
 
 static int run(int argc, char **argv)

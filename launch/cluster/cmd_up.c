@@ -9,12 +9,14 @@
 #include "common/base/clock.h"
 #include "common/base/interrupt.h"
 #include "common/base/log/log.h"
+#include "common/text/chat/chat.h"
 #include "launch/cluster/cluster.h"
 #include "launch/cluster/paths.h"
 #include "launch/commands.h"
 #include "launch/generate/output.h"
 #include "launch/model/convert/cached.h"
 #include "proto/keys/keys.h"
+#include "proto/net/endpoint.h"
 
 #define LOOK_NS (200 * OR_NS_PER_MS)
 #define END_PATIENCE_NS (3 * OR_NS_PER_S) // for the children to end in order
@@ -51,7 +53,8 @@ static const or_option_t table[] = {
      "where the drafter remembers how often guesses are accepted (sequoia, calibrated dyspec)"},
     {"plain", NULL, OR_OPTION_FLAG, offsetof(config_t, plain), NULL, "no drafter"},
     {"ctx-size", "c", OR_OPTION_UINT32, offsetof(config_t, context), "N",
-     "context in tokens; 0: what the models were made for", .bounds = OR_CONTEXT_BOUNDS},
+     "context in tokens; 0: what the models were made for, or there is memory for",
+     .bounds = OR_CONTEXT_BOUNDS},
     {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N",
      "threads of the target; 0: one a CPU it may use"},
     {"threads-draft", "td", OR_OPTION_UINT32, offsetof(config_t, draft_threads), "N",
@@ -103,7 +106,16 @@ static or_status_t check(const config_t *config)
     if (strcmp(config->encrypt, "auto") != 0 && strcmp(config->encrypt, "off") != 0) {
         return or_fail(OR_ERR_INVALID, "--encrypt is auto or off, not '%s'", config->encrypt);
     }
-    return or_target_options_check(&config->target, NULL);
+    for (size_t i = 0; i < config->listen.count; i++) {
+        or_status_t status = or_endpoint_check(config->listen.items[i], true);
+        if (status != OR_OK) {
+            return status;
+        }
+    }
+    const char *template = config->http.chat_template;
+    const or_chat_t *chat;
+    or_status_t status = template != NULL ? or_chat_by_name(template, &chat) : OR_OK;
+    return status == OR_OK ? or_target_options_check(&config->target, NULL) : status;
 }
 
 // The coordinator listens on loopback for our own processes, and on other addresses. A list may have either kind first.
@@ -234,7 +246,6 @@ static int run(int argc, char **argv)
     if (!or_command_begin(&program, argc, argv, &config, NULL, &code)) {
         return code;
     }
-    code = OR_EXIT_USAGE;
     or_status_t status = or_command_open_log("up", config.log_level);
     if (status == OR_OK) {
         status = or_log_set_format(config.log_format);
@@ -248,6 +259,7 @@ static int run(int argc, char **argv)
     if (status == OR_OK) {
         status = or_checkpoint_resolve_all(config.multi_models.items, config.multi_models.count);
     }
+    code = or_command_code(status);
     if (config.keys != NULL) {
         setenv("OUTRIDER_KEYS", config.keys, 1); // our children's, too
     }

@@ -17,8 +17,8 @@ typedef struct {
      "where the OpenAI-compatible API, the metrics and the dashboard are; port 0 takes any free "  \
      "one; none: nowhere; not given: " OR_HTTP_USUAL " if that is free"},                           \
     {"api-key-file", NULL, OR_OPTION_STRING, offsetof(type, field.api_key_file), "FILE",           \
-     "who may use it: a line `KEY [OWNER]` each; off loopback there must be one, or the variable " \
-     "OUTRIDER_API_KEY"},                                                                          \
+     "who may use it: a line `KEY [OWNER] [sessions=N tokens-per-minute=N nodes=N]` each; off "    \
+     "loopback there must be one, or the variable OUTRIDER_API_KEY with a single key"},            \
     {"http-cert", NULL, OR_OPTION_STRING, offsetof(type, field.cert_file), "FILE",                 \
      "HTTPS: the certificate (PEM)"},                                                              \
     {"http-key", NULL, OR_OPTION_STRING, offsetof(type, field.key_file), "FILE",                   \

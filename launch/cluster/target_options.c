@@ -5,6 +5,7 @@
 
 #include "common/gguf/packed.h"
 #include "common/model/model.h"
+#include "proto/net/endpoint.h"
 
 #define RANKS_MAX 8 // of a stage
 #define AT(field) offsetof(or_target_options_t, field)
@@ -87,7 +88,8 @@ static or_status_t check_absent(const or_target_options_t *options)
 or_status_t or_target_options_check(const or_target_options_t *options, const char *connect)
 {
     if (connect != NULL) {
-        return check_absent(options);
+        or_status_t status = or_endpoint_check(connect, false);
+        return status == OR_OK ? check_absent(options) : status;
     }
     or_status_t status = check_ranks(options->ranks, options->stages);
     if (status == OR_OK) {

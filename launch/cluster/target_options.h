@@ -25,7 +25,8 @@ extern const or_option_t or_target_options[];
 // clang-format off
 #define OR_SIZE_OPTIONS(type)                                                                      \
     {"ctx-size", "c", OR_OPTION_UINT32, offsetof(type, context), "N",                              \
-     "context in tokens; 0: what the model was made for", .bounds = OR_CONTEXT_BOUNDS},            \
+     "context in tokens; 0: what the model was made for, or there is memory for",                  \
+     .bounds = OR_CONTEXT_BOUNDS},                                                                 \
     {"threads", "t", OR_OPTION_UINT32, offsetof(type, threads), "N",                               \
      "threads of the target; 0: one a CPU it may use"},                                            \
     {"threads-draft", "td", OR_OPTION_UINT32, offsetof(type, draft_threads), "N",                  \
@@ -35,5 +36,5 @@ extern const or_option_t or_target_options[];
 or_target_options_t or_target_options_default(void);
 
 // Check them before anything is started. `connect` is the endpoint of a cluster that runs already, where none of
-// them has a meaning, or NULL for one of our own. OR_ERR_INVALID names the option and what is allowed.
+// them has a meaning, or NULL for one of our own; it is checked as well. OR_ERR_INVALID says what is allowed.
 or_status_t or_target_options_check(const or_target_options_t *options, const char *connect);

@@ -7,6 +7,7 @@
 #include "common/base/version.h"
 #include "launch/doctor/doctor.h"
 #include "launch/doctor/doctor_probe.h"
+#include "proto/net/endpoint.h"
 #include "proto/zmq/channel_zmq.h"
 
 #define BEATS 10           // an even number
@@ -234,7 +235,12 @@ void or_doctor_check_coordinator(or_doctor_t *doctor, const or_doctor_model_t *t
     or_probe_t probe;
     or_connect_keys_t keys;
     or_doctor_begin_group(doctor, "coordinator");
-    or_status_t status = or_keys_for_connecting(hub->endpoint, hub->keys, &keys);
+    or_status_t status = or_endpoint_check(hub->endpoint, false);
+    if (status != OR_OK) {
+        or_doctor_say_error(doctor, "connection", advise_connection(status));
+        return;
+    }
+    status = or_keys_for_connecting(hub->endpoint, hub->keys, &keys);
     if (status != OR_OK) {
         or_doctor_say_error(doctor, "keys", "see outrider keys --help");
         return;

@@ -281,10 +281,24 @@ static bool can_look_up(const or_generate_config_t *config, const or_generate_re
            or_accept_rule_takes_any_guess(request->accept_rule);
 }
 
+// None may be named: the text is the target's that runs there, and another name would deceive.
+static or_status_t check_no_models(const or_generate_config_t *config)
+{
+    const char *given = config->model != NULL            ? "-m/--model"
+                        : config->draft_model != NULL    ? "-md/--model-draft"
+                        : config->multi_models.count > 0 ? "--multi-model"
+                                                         : NULL;
+    return given == NULL ? OR_OK
+                         : or_fail(OR_ERR_INVALID,
+                                   "%s is for a local cluster: with --connect the models run "
+                                   "already; leave it out, or start them with it",
+                                   given);
+}
+
 or_status_t or_generate_choose_models(or_generate_config_t *config, or_generate_request_t *request)
 {
     if (config->connect != NULL) {
-        return OR_OK;
+        return check_no_models(config);
     }
     or_status_t status =
         or_checkpoint_resolve_all(config->multi_models.items, config->multi_models.count);

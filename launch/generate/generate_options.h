@@ -39,7 +39,7 @@ or_generate_config_t or_generate_config_default(void);
 or_status_t or_generate_request_make(const or_generate_config_t *config,
                                      or_generate_request_t *request);
 void or_generate_request_free(or_generate_request_t *request);
-// Fill in the models of a local cluster, as or_models_choose does; nothing with --connect. A target of the user's own without a
+// Fill in the models of a local cluster, as or_models_choose does; with --connect none may be given. A target of the user's own without a
 // draft model gets a request whose guesses the coordinator looks up in the text, and standard error says so. A request for a
 // method or a rule that needs a draft model is OR_ERR_INVALID then.
 or_status_t or_generate_choose_models(or_generate_config_t *config, or_generate_request_t *request);

@@ -7,7 +7,6 @@
 #include "common/base/interrupt.h"
 #include "common/base/log/log.h"
 #include "launch/cluster/cluster.h"
-#include "proto/net/endpoint.h"
 #include "proto/net/requests.h"
 
 #define LOOK_NS (100 * OR_NS_PER_MS)         // between looks at the children
@@ -72,9 +71,7 @@ or_status_t or_writer_open(const or_generate_config_t *config, const or_http_opt
         return or_fail(OR_ERR_NO_MEMORY, "no memory to begin");
     }
     writer->config = config;
-    // An endpoint is looked at before anybody is asked for keys.
-    or_status_t status = config->connect != NULL ? or_endpoint_check(config->connect, false)
-                                                 : start_cluster(writer, http);
+    or_status_t status = config->connect != NULL ? OR_OK : start_cluster(writer, http);
     if (status != OR_OK) {
         or_writer_close(&writer);
         return status;

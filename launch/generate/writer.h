@@ -15,8 +15,8 @@ typedef struct or_writer or_writer_t;
 // Takes a delta that is in the report already. Anything but OR_OK ends the text.
 typedef or_status_t (*or_writer_take_t)(void *context, const or_generate_delta_t *delta);
 
-// Start the cluster, or check the endpoint of --connect. Borrows `config` until close; `http` (NULL: none) is what the
-// cluster's coordinator is told, borrowed too. Fails as or_cluster_start and or_endpoint_check do.
+// Start the cluster, unless --connect names one that runs. Borrows `config`, which or_generate_request_make has checked,
+// until close; `http` (NULL: none) is what the cluster's coordinator is told, borrowed too. Fails as or_cluster_start does.
 or_status_t or_writer_open(const or_generate_config_t *config, const or_http_options_t *http,
                            or_writer_t **writer_p);
 // The children have nothing to save: at most half a second. NULL is fine.

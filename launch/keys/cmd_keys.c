@@ -9,6 +9,7 @@
 #include "launch/keys/keys_options.h"
 #include "proto/keys/key_grant.h"
 #include "proto/keys/line_file.h"
+#include "proto/net/endpoint.h"
 
 // ---- new ----
 
@@ -119,11 +120,12 @@ static or_status_t check_trust(const or_option_list_t *words)
         return or_fail(OR_ERR_INVALID, "an endpoint and a key are needed: outrider keys trust "
                                        "tcp://HOST:PORT 'KEY'");
     }
-    if (strstr(words->items[0], "://") == NULL || strpbrk(words->items[0], " \t\r\n") != NULL) {
-        return or_fail(OR_ERR_INVALID, "'%s' is no endpoint, as tcp://HOST:PORT is",
-                       words->items[0]);
+    const char *endpoint = words->items[0];
+    if (strpbrk(endpoint, " \t\r\n") != NULL) { // it becomes a word of a line
+        return or_fail(OR_ERR_INVALID, "'%s' is not an endpoint: it has spaces", endpoint);
     }
-    return or_key_check(words->items[1]);
+    or_status_t status = or_endpoint_check(endpoint, false);
+    return status == OR_OK ? or_key_check(words->items[1]) : status;
 }
 
 // The line of the endpoint, in place of the one it had.

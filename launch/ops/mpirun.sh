@@ -9,7 +9,7 @@
 #
 # The connection to the coordinator is encrypted: OUTRIDER_KEYS (or ~/.config/outrider) of this user has the coordinator's key
 # (outrider keys trust tcp://10.0.0.1:5577 'KEY') and ours, which the coordinator must let in as a verifier (outrider keys authorize 'KEY'
-# --roles verifier). What ranks exchange is not: their network must be private.
+# --roles verifier; with client,drafter,verifier drafter and status may use the same key). What ranks exchange is not: their network must be private.
 set -euo pipefail
 
 model=${MODEL:-/srv/outrider/target.gguf}

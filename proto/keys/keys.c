@@ -15,6 +15,7 @@
 
 #include "common/base/log/log.h"
 #include "proto/keys/line_file.h"
+#include "proto/net/endpoint.h"
 
 #define PATH_BYTES 1024
 #define FILE_BYTES_MAX 65536 // a file of keys is far smaller
@@ -411,11 +412,10 @@ or_status_t or_keys_for_connecting(const char *endpoint, const or_key_options_t 
     static const or_key_options_t usual = {0};
     const or_key_options_t *wished = options != NULL ? options : &usual;
     or_connect_keys_t chosen = {0};
-    if (strstr(endpoint, "://") == NULL) { // no endpoint: whoever connects says so
-        *keys = chosen;
-        return OR_OK;
+    or_status_t status = or_endpoint_check(endpoint, false); // before anybody is asked for keys
+    if (status == OR_OK) {
+        status = choose_mode(endpoint, wished->mode, &chosen.encrypted);
     }
-    or_status_t status = choose_mode(endpoint, wished->mode, &chosen.encrypted);
     if (status == OR_OK && chosen.encrypted) {
         status = choose_server_key(endpoint, wished->server_key, chosen.server_key);
     }

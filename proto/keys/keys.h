@@ -64,8 +64,8 @@ typedef struct {
         server_key; // --server-key: Z85, or a file with a `public` line; NULL: $OUTRIDER_SERVER_KEY,
                     // else what `servers` has for the endpoint
 } or_key_options_t;
-// Choose the keys for this endpoint. OR_ERR_INVALID, with what to do, if for example an encrypted endpoint's server
-// key is unknown.
+// Choose the keys for this endpoint. OR_ERR_INVALID, with what to do: it is no endpoint (endpoint.h), or the server key
+// of an encrypted one is not known, for example.
 or_status_t or_keys_for_connecting(const char *endpoint, const or_key_options_t *options,
                                    or_connect_keys_t *keys);
 

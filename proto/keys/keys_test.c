@@ -283,6 +283,8 @@ static void afar_the_servers_key_must_be_known(void **context)
     (void)context;
     or_connect_keys_t keys;
     or_key_pair_t server = make_pair(), other = make_pair();
+    assert_says(or_keys_for_connecting("http://192.0.2.1:80", NULL, &keys), OR_ERR_INVALID,
+                "not an endpoint");
     assert_says(or_keys_for_connecting(REMOTE, NULL, &keys), OR_ERR_INVALID, "outrider keys new");
     assert_non_null(strstr(or_error_text(), "--server-key"));
     const or_key_options_t on = {.mode = "on"};

@@ -4,7 +4,7 @@
 //                         └──▶ Prometheus: /metrics
 //
 // To add a counter: a row at the end of its table here, a field of the same name and number in outrider.proto,
-// and the line that counts. The section in docs/extending.md says more.
+// and the line that counts. See docs/extending.md section 4.
 //
 // A row is X(type, member, number, traits, line, kind, metric, unit, help):
 //

@@ -357,7 +357,7 @@ class Coordinators(unittest.TestCase):
 
     def test_dead_endpoints(self):
         endpoint = dead_endpoint()
-        for where, pattern in ((endpoint, "nobody listens"), ("nonsense", "not an endpoint"), ("ipc:///nowhere/at/all", "nobody listens")):
+        for where, pattern in ((endpoint, "nobody listens"), ("nonsense", "not an endpoint"), ("http://192.0.2.1:80", "not an endpoint"), ("ipc:///nowhere/at/all", "nobody listens")):
             checks, line = examine("--connect", where, code=1)
             self.assertIn(pattern, checks["coordinator", "connection"]["detail"])
             self.assertEqual(line["failed"], 1, line)

@@ -191,7 +191,8 @@ class Trust(Keys):
                          {"tcp://a:1": OTHER_KEY, "tcp://a:12": SOME_KEY})
 
     def test_nonsense(self):
-        for words in (["tcp://a:1"], ["a:1", SOME_KEY], ["tcp://a:1", "short"], ["tcp://a:1 b", SOME_KEY]):
+        for words in (["tcp://a:1"], ["a:1", SOME_KEY], ["tcp://a:1", "short"], ["tcp://a:1 b", SOME_KEY],
+                      ["http://a:1", SOME_KEY], ["tcp://a", SOME_KEY]):
             with self.subTest(words=words):
                 self.keys("trust", *words, code=2)
 

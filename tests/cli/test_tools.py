@@ -13,11 +13,15 @@ class Command(unittest.TestCase):
         out, _ = outrider("--help")
         for command in (b"generate", b"up", b"tokenize", b"model"):
             self.assertIn(command, out)
-        for words in (["generate"], ["up"], ["tokenize"], ["model", "inspect"], ["model", "compare"],
+        for words in (["generate"], ["up"], ["bench", "load"], ["tokenize"], ["model", "inspect"], ["model", "compare"],
                       ["model", "eval"]):
             out, error = outrider(*words, "--help")
             self.assertIn(b"usage: outrider " + " ".join(words).encode(), out)
             self.assertEqual(error, "")
+            self.assertEqual(outrider("help", *words)[0], out)
+            self.assertNotIn(b"(default: )", out)
+        self.assertEqual(outrider("help")[0], outrider("--help")[0])
+        self.assertIn("'generate'", outrider("help", "genrate", code=2)[1])
         self.assertRegex(outrider("--version")[0].decode(), r"^outrider \d+\.\d+\.\d+ ")
 
     def test_usage_errors_name_what_is_near(self):
@@ -31,6 +35,7 @@ class Command(unittest.TestCase):
         self.assertIn("--ctx-size", outrider("generate", "-p", "x", "-c", 1, code=2)[1])
         self.assertNotIn("nearest", outrider("generate", "--frobnicate", code=2)[1])
         self.assertNotIn("nearest", outrider("frobnicate", code=2)[1])
+        self.assertIn("generate -p TEXT", outrider("generate", "Once upon a time", code=2)[1])
         outrider("generate", "-p", "x", "--accept", "greedy", "--temp", "1", code=2)
         outrider(code=2)
 
@@ -48,6 +53,7 @@ class Command(unittest.TestCase):
 
     def test_config_file(self):
         self.assertNotIn("line", outrider("generate", "--config", "/nowhere/at/all", code=2)[1])
+        self.assertIn("a folder", outrider("generate", "--config", "/", code=2)[1])
         with tempfile.NamedTemporaryFile("w") as file:
             file.write('{"n": 3}')
             file.flush()
@@ -62,6 +68,13 @@ class Command(unittest.TestCase):
                                     ("outrider-verifier", "--version"), ("outrider-drafter", "--version")):
                 _, error = call(program, *words, stdout=full, code=1)
                 self.assertIn("cannot write to standard output", error, words)
+
+
+    def test_a_bench_that_cannot_write_says_so_first(self):
+        for words in (["--csv", "/nowhere/x.csv"], ["--plots", "/nowhere/plots"], ["--plots", TARGET]):
+            out, error = outrider("bench", *words, code=1)
+            self.assertEqual(out, b"")
+            self.assertIn(f"{words[0]}: cannot ", error)
 
 
 class Tokenize(unittest.TestCase):

@@ -83,13 +83,22 @@ class BadInput(unittest.TestCase):
             self.assertIn("in use", error)
 
     def test_endpoints_that_make_no_sense(self):
-        for endpoint, pattern in (("nonsense", "not an endpoint"), ("inproc://x", "not an endpoint"), ("tcp://:5", "not an endpoint"),
-                                  ("tcp://127.0.0.1:0", "1 to 65535"), ("tcp://127.0.0.1:99999", "1 to 65535"),
-                                  ("tcp://127.0.0.1:*", "1 to 65535")):
-            self.fails("--connect", endpoint, "-p", "x", pattern=pattern)
-        for endpoint, pattern in (("nonsense", "not an endpoint"), ("inproc://x", "not an endpoint"), ("tcp://127.0.0.1:99999", "65535"),
-                                  ("tcp://127.0.0.1:", "65535")):
-            self.assertIn(pattern, call("outrider-coordinator", "-m", TARGET, "--listen", endpoint, code=1)[1])
+        """The exit code is 2, with which nobody starts a process again; no key is asked for, and none is made."""
+        with tempfile.TemporaryDirectory() as folder:
+            keys = {"OUTRIDER_KEYS": str(Path(folder, "keys"))}
+            for endpoint, pattern in (("nonsense", "not an endpoint"), ("inproc://x", "not an endpoint"), ("tcp://:5", "not an endpoint"),
+                                      ("http://192.0.2.1:8080", "not an endpoint"), ("tcp://192.0.2.1", "not an endpoint"),
+                                      ("tcp://127.0.0.1:0", "1 to 65535"), ("tcp://127.0.0.1:99999", "1 to 65535"),
+                                      ("tcp://127.0.0.1:*", "1 to 65535")):
+                for command in (["generate", "-p", "x"], ["chat"], ["bench"], ["bench", "load"], ["status"]):
+                    self.assertIn(pattern, outrider(*command, "--connect", endpoint, code=2, **keys)[1])
+                for role in ROLES[1:]:
+                    self.assertIn(pattern, call(role, "-m", TARGET, "--connect", endpoint, code=2, **keys)[1])
+            for endpoint, pattern in (("nonsense", "not an endpoint"), ("inproc://x", "not an endpoint"), ("tcp://127.0.0.1:99999", "65535"),
+                                      ("tcp://192.0.2.1:", "65535"), ("tcp://192.0.2.1", "not an endpoint")):
+                self.assertIn(pattern, call("outrider-coordinator", "-m", TARGET, "--listen", endpoint, code=2, **keys)[1])
+                self.assertIn(pattern, outrider("up", "--listen", endpoint, code=2, **keys)[1])
+            self.assertFalse(Path(keys["OUTRIDER_KEYS"]).exists())
 
     def test_closed_descriptors(self):
         """A file that we open must not be taken for standard input or output."""

@@ -103,7 +103,7 @@ class ApiTest(unittest.TestCase):
         code, _, answer = self.chat(**USUAL)
         self.assertEqual(code, 200, answer)
         self.assertEqual(self.post({"best_of": 2, "n": 2})[0], 200)
-        self.assertEqual(self.post({"suffix": None, "stop": [], "user": "ann", "stream": False})[0], 200)
+        self.assertEqual(self.post({"suffix": None, "stop": [], "user": "ann", "safety_identifier": "a", "prompt_cache_key": "a", "stream": False})[0], 200)
 
     def test_models_by_name(self):
         for name in (MODEL, MODEL.removesuffix(".gguf"), "outrider", None):
@@ -120,11 +120,11 @@ class ApiTest(unittest.TestCase):
 
     def test_paths_and_methods(self):
         for method, path, status in [("GET", "/v1/completions", 405), ("PUT", "/v1/completions", 405), ("POST", "/health", 405), ("POST", "/metrics", 405),
-                                     ("DELETE", "/v1/models", 405), ("GET", "/v2", 404), ("POST", "/", 404), ("GET", "/../etc/passwd", 404)]:
+                                     ("DELETE", "/v1/models", 405), ("GET", "/v2", 404), ("GET", "/v1", 404), ("POST", "/v1/responses", 404), ("POST", "/", 404), ("GET", "/../etc/passwd", 404)]:
             code, headers, answer = self.cluster.ask(method, path, b"{}" if method in ("POST", "PUT") else None)
             self.assertEqual(code, status, (method, path, answer))
             self.assertEqual("Allow" in headers, status == 405)
-            self.assertEqual("The API is at /v1" in str(answer), status == 404, (method, path))
+            self.assertEqual("The API is at /v1/completions" in str(answer), status == 404, (method, path))
         code, headers, body = self.cluster.ask("HEAD", "/v1/models")
         self.assertEqual((code, body), (200, ""))
         self.assertEqual(self.cluster.ask("OPTIONS", "/v1/completions")[0], 204)

@@ -108,6 +108,9 @@ class Elsewhere(unittest.TestCase):
         for words in LOCAL:
             for command in (["generate", "-p", "x"], ["bench"], ["bench", "load"]):
                 self.assertIn(words[0], outrider(*command, "--connect", NOWHERE, *words, code=2)[1])
+        for words in (["-m", TARGET], ["-md", DRAFT], ["--multi-model", DRAFT]):
+            for command in (["generate", "-p", "x"], ["chat"]):
+                self.assertIn(words[0], outrider(*command, "--connect", NOWHERE, *words, code=2)[1])
 
     def test_an_interrupted_text_is_a_line_of_json_too(self):
         with Cluster("--log-level", "error", "--plain") as cluster:

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/base/options/options_internal.h"
 #include "common/base/version.h"
@@ -254,8 +255,9 @@ static or_status_t read_command_line(parser_t *parser, int argc, char **argv,
             status = set_option(parser, item.option, SOURCE_COMMAND_LINE, origin, item.text);
         } else if (item.option == NULL && rest == NULL) {
             status = or_fail(OR_ERR_INVALID,
-                             "'%s' is not an option, and %s takes no other words (--help)",
-                             item.text, parser->program->program);
+                             "'%s' is not an option, and there are no other words: %s %s (--help)",
+                             item.text, parser->program->program,
+                             parser->program->usage != NULL ? parser->program->usage : "[options]");
         } else if (item.option == NULL) {
             status = or_options_append(rest, at.argv[at.index - 1]);
         }
@@ -332,6 +334,11 @@ static or_status_t read_key(parser_t *parser, const char *key, const json_t *val
 
 static or_status_t read_file(parser_t *parser)
 {
+    struct stat found;
+    if (stat(parser->common.config, &found) == 0 && S_ISDIR(found.st_mode)) {
+        return or_fail(OR_ERR_INVALID, "--config %s: a folder; name a file with a JSON object",
+                       parser->common.config);
+    }
     json_error_t error;
     json_t *root = json_load_file(parser->common.config, JSON_REJECT_DUPLICATES, &error);
     if (root == NULL && error.line < 0) { // not read at all

@@ -53,7 +53,7 @@ static void describe_default(const or_option_t *option, const void *config, char
         snprintf(text, capacity, " (default: %g)", (double)*(const float *)place);
         break;
     case OR_OPTION_STRING:
-        if (*(char *const *)place != NULL) {
+        if (*(char *const *)place != NULL && **(char *const *)place != '\0') {
             snprintf(text, capacity, " (default: %s)", *(char *const *)place);
         }
         break;

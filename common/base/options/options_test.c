@@ -204,7 +204,8 @@ static void nonsense_is_refused_with_a_reason(void **state)
         {{"--md", "x"}, "unknown option '--md'; the nearest is -md (--help lists all)"},
         {{"--no-temp"}, "unknown option '--no-temp' (--help lists all)"},
         {{"--frobnicate"}, "unknown option '--frobnicate' (--help lists all)"},
-        {{"word"}, "'word' is not an option, and outrider test takes no other words (--help)"},
+        {{"word"},
+         "'word' is not an option, and there are no other words: outrider test [options] (--help)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         outcome_t o = parse_words(false, cases[i].words);

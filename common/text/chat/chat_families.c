@@ -145,7 +145,7 @@ or_status_t or_chat_of_model(const or_gguf_t *gguf, const or_chat_t **chat_p)
         return or_fail(
             OR_ERR_NOT_FOUND,
             "%s has no chat template; for a chat model choose one with --chat-template: %s",
-            or_gguf_path(gguf), names);
+            basename(or_gguf_path(gguf)), names);
     }
     for (size_t i = 0; i < FAMILY_COUNT; i++) {
         if (is_of(&families[i], text.bytes, text.length)) {
@@ -157,7 +157,7 @@ or_status_t or_chat_of_model(const or_gguf_t *gguf, const or_chat_t **chat_p)
         OR_ERR_UNSUPPORTED,
         "the chat template of %s is of no family that is known; if it is near to one, choose "
         "that with --chat-template: %s",
-        or_gguf_path(gguf), names);
+        basename(or_gguf_path(gguf)), names);
 }
 
 or_status_t or_chat_by_name(const char *name, const or_chat_t **chat_p)

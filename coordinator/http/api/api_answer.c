@@ -55,7 +55,8 @@ void or_api_reply_stopping(or_http_call_t *call)
 void or_api_reply_nothing(or_http_call_t *call)
 {
     or_http_reply_error(call, 404, NULL, NULL,
-                        "There is nothing at this path. The API is at /v1, the dashboard at /.");
+                        "There is nothing at this path. The API is at /v1/completions, "
+                        "/v1/chat/completions and /v1/models, the dashboard at /.");
 }
 
 // ---- streams: writing ----

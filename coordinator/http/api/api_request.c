@@ -276,8 +276,10 @@ static bool read_stream_options(void *into, const char *param, const json_t *val
     return or_api_object_read(value, param, stream_fields, into, problem);
 }
 
-// The key says whose text it is. The client's own word for it is checked and not used.
-static bool read_user(void *into, const char *param, const json_t *value, or_api_problem_t *problem)
+// The API key says whose text it is, and so with whose it shares prefixes. The client's own words for that are checked
+// and not used.
+static bool read_label(void *into, const char *param, const json_t *value,
+                       or_api_problem_t *problem)
 {
     (void)into;
     return json_is_string(value) ||
@@ -298,7 +300,9 @@ static bool read_user(void *into, const char *param, const json_t *value, or_api
         {"ignore_eos", OR_API_FLAG, .offset = AT(generate.ignore_end)},                            \
         {"stream", OR_API_FLAG, .offset = AT(stream)},                                             \
         {"stream_options", OR_API_OWN, .read = read_stream_options},                               \
-        {"user", OR_API_OWN, .read = read_user},                                                   \
+        {"user", OR_API_OWN, .read = read_label},                                                  \
+        {"safety_identifier", OR_API_OWN, .read = read_label},                                     \
+        {"prompt_cache_key", OR_API_OWN, .read = read_label},                                      \
     {                                                                                              \
         "draft", OR_API_OWN, .read = or_api_read_draft                                             \
     }
