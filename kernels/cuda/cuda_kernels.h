@@ -185,14 +185,22 @@ static inline size_t or_cuda_attention_floats(size_t positions, uint32_t head_di
     return positions + (positions + OR_ATTENTION_PART - 1) / OR_ATTENTION_PART * head_dim;
 }
 
-// Attention of rows whose K and V are stored: query [rows][query_stride] -> to. `scale` multiplies scores. `scores` is room
-// for or_cuda_attention_floats(scores_stride, kv->head_dim) floats for each of rows * heads->count queries. No row sees
-// more than scores_stride positions, and room for more changes no bit. Canonical: chains over the positions of a part in
-// order, parts added in order (kernels.h), softmax over all of them.
+// The way in which scores become weights.
+typedef struct {
+    float scale; // of scores
+    uint32_t
+        window; // a row attends to so many of the positions that it sees, the last ones; 0: to all
+} or_cuda_attention_t;
+
+// Attention of rows whose K and V are stored: query [rows][query_stride] -> to. `scores` is room for
+// or_cuda_attention_floats(scores_stride, kv->head_dim) floats for each of rows * heads->count queries. No row sees more
+// than scores_stride positions, and room for more changes no bit. Canonical: chains over the positions of a part in order,
+// parts added in order (kernels.h), softmax over all positions that the row attends to.
 int or_cuda_attention(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
                       const or_cuda_seen_t *seen, uint32_t rows, const float *query,
-                      size_t query_stride, const or_cuda_heads_t *heads, float scale, float *scores,
-                      size_t scores_stride, const or_cuda_rows_t *to);
+                      size_t query_stride, const or_cuda_heads_t *heads,
+                      const or_cuda_attention_t *attention, float *scores, size_t scores_stride,
+                      const or_cuda_rows_t *to);
 
 // Accepted nodes: of all layers and heads, slot from[i] becomes position `position` + i of the sequence with these page
 // numbers; `from` is in device memory.

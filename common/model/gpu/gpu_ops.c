@@ -327,13 +327,15 @@ static or_status_t attend(or_model_t *model, const place_t *place, uint32_t rows
     size_t stride = blocks * OR_KV_BLOCK;
     size_t floats = or_cuda_attention_floats(stride, model->shape.head_dim);
     size_t rows_max = gpu->scores_floats / (heads.count * floats);
+    const or_cuda_attention_t how = {.scale = model->numbers.attention_scale,
+                                     .window = place->layer->window};
     for (uint32_t first = 0; first < rows; first += (uint32_t)rows_max) {
         uint32_t some = rows - first < rows_max ? rows - first : (uint32_t)rows_max;
         const or_cuda_rows_t to = or_gpu_rows_from(&gpu->attended, first);
         or_gpu_keep(gpu, gpu->functions->attention(
                              gpu->cuda, &gpu->kv, place->index, gpu->seen + first, some,
-                             query + first * model->query_stride, model->query_stride, &heads,
-                             model->numbers.attention_scale, gpu->scores, stride, &to));
+                             query + first * model->query_stride, model->query_stride, &heads, &how,
+                             gpu->scores, stride, &to));
     }
     return OR_OK;
 }
@@ -366,15 +368,6 @@ static const run_op_t ops[OR_OP_KINDS] = {
     [OR_OP_ADD] = add,
 };
 
-static bool has_windows(const or_model_t *model)
-{
-    bool has = false;
-    for (uint32_t i = 0; i < model->shape.layers; i++) {
-        has = has || or_arch_window(model->arch, &model->numbers, i) > 0;
-    }
-    return has;
-}
-
 static bool has_sinks(const or_arch_t *arch)
 {
     const or_arch_tensor_t *tensor = arch->layer_tensors;
@@ -392,9 +385,6 @@ const char *or_gpu_cannot_run(const or_model_t *model)
     }
     if (numbers->attention_softcap > 0) {
         return "capped scores";
-    }
-    if (has_windows(model)) {
-        return "windows";
     }
     if (has_sinks(model->arch)) {
         return "attention sinks";

@@ -1,6 +1,6 @@
-// Goal: attention on a device gives the bits of kernels/ref whatever a row sees.
+// Goal: attention on a device gives the bits of kernels/ref whatever a row sees, and whichever of that its window has.
 // Method: rows of two sequences see random pages and slots. The K and V of each are laid out in the order of their
-// positions and go through kernels/ref, one row at a time.
+// positions and go through kernels/ref, one row at a time. What lies before a window has a weight of 0 there.
 #include "kernels/cuda/tests/kv_test_support.h"
 
 #include <math.h>
@@ -17,15 +17,11 @@ typedef struct {
     const kv_test_rows_t *rows;
     uint32_t layer;
     or_cuda_heads_t heads;
+    or_cuda_attention_t how;
     uint32_t width;     // of a row of queries and of results: heads * head_dim
     size_t stride;      // of both
     const float *query; // [rows][stride]
 } case_t;
-
-static float scale_of(const case_t *c)
-{
-    return 1.0f / sqrtf((float)c->cache->kv.head_dim);
-}
 
 // Prefix rows, many of them the last, and tree rows, of both sequences and mostly beside their like.
 static kv_test_rows_t *random_rows(uint64_t *random, const kv_test_cache_t *cache, uint32_t count)
@@ -87,36 +83,52 @@ static float *lay_out(const case_t *c, uint32_t row, uint32_t n, uint32_t kv_hea
     return blocks;
 }
 
-// One query head.
+// The first of n positions that a row attends to.
+static uint32_t first_seen(const case_t *c, uint32_t n)
+{
+    return c->how.window > 0 && n > c->how.window ? n - c->how.window : 0;
+}
+
+// One query head's weights of n positions.
+static float *weigh(const case_t *c, uint32_t n, const float *query, const float *keys)
+{
+    uint32_t head_dim = c->cache->kv.head_dim;
+    uint32_t first = first_seen(c, n);
+    float *scores = kv_test_allocate(kv_test_pages_for(n) * OR_KV_BLOCK * sizeof *scores);
+    for (size_t p = 0; p < n; p += OR_KV_BLOCK) {
+        or_kernels_ref.attention_scores(query, 0, 1, keys + p * head_dim, head_dim, c->how.scale,
+                                        scores + p, 0);
+    }
+    memset(scores, 0, first * sizeof *scores);
+    or_kernels_ref.softmax(scores + first, first, n - first);
+    return scores;
+}
+
 static void attend(const case_t *c, uint32_t n, const float *query, const float *keys,
                    const float *values, float *out)
 {
     uint32_t head_dim = c->cache->kv.head_dim;
-    float *scores = kv_test_allocate(kv_test_pages_for(n) * OR_KV_BLOCK * sizeof *scores);
-    for (size_t p = 0; p < n; p += OR_KV_BLOCK) {
-        or_kernels_ref.attention_scores(query, 0, 1, keys + p * head_dim, head_dim, scale_of(c),
-                                        scores + p, 0);
-    }
-    or_kernels_ref.softmax(scores, 0, n);
+    uint32_t first_part = first_seen(c, n) / OR_ATTENTION_PART;
+    float *weights = weigh(c, n, query, keys);
     float *part = kv_test_allocate(head_dim * sizeof *part);
-    for (size_t p = 0; p < n; p += OR_KV_BLOCK) {
+    for (size_t p = first_part * OR_ATTENTION_PART; p < n; p += OR_KV_BLOCK) {
         uint32_t rest = n - (uint32_t)p;
         if (p % OR_ATTENTION_PART == 0) {
             memset(part, 0, head_dim * sizeof *part);
         }
-        or_kernels_ref.attention_values(scores + p, 0, 1, values + p * head_dim, head_dim,
+        or_kernels_ref.attention_values(weights + p, 0, 1, values + p * head_dim, head_dim,
                                         rest < OR_KV_BLOCK ? rest : OR_KV_BLOCK, part, 0);
         if ((p + OR_KV_BLOCK) % OR_ATTENTION_PART != 0 && rest > OR_KV_BLOCK) {
             continue; // the part goes on
         }
-        if (p < OR_ATTENTION_PART) {
+        if (p / OR_ATTENTION_PART == first_part) {
             memcpy(out, part, head_dim * sizeof *out);
         } else {
             or_kernels_ref.add(out, part, head_dim);
         }
     }
     free(part);
-    free(scores);
+    free(weights);
 }
 
 static void attend_row(const case_t *c, uint32_t row, float *out)
@@ -184,7 +196,7 @@ static void attend_on_device(uint64_t *random, const case_t *c, const or_cuda_ro
     float *scores =
         cuda_test_upload(test_device, NULL, rows * c->heads.count * floats * sizeof *scores);
     cuda_test_ok(or_cuda_attention(test_device, &c->cache->kv, c->layer, c->rows->device_seen, rows,
-                                   query, c->stride, &c->heads, scale_of(c), scores, stride, to));
+                                   query, c->stride, &c->heads, &c->how, scores, stride, to));
     or_cuda_free(test_device, scores);
     or_cuda_free(test_device, query);
 }
@@ -220,7 +232,14 @@ typedef struct {
     uint32_t head_dim;
     uint32_t context;
     uint32_t rows;
+    uint32_t window;
 } sizes_t;
+
+// Half of the windows are shorter than what some row sees.
+static uint32_t random_window(uint64_t *random, uint32_t context)
+{
+    return (uint32_t)test_below(random, 2) * (1 + (uint32_t)test_below(random, context + 10));
+}
 
 static void check_sizes(uint64_t *random, test_kind_t kind, const sizes_t *sizes)
 {
@@ -239,6 +258,7 @@ static void check_sizes(uint64_t *random, test_kind_t kind, const sizes_t *sizes
                 .rows = rows,
                 .layer = (uint32_t)test_below(random, KV_TEST_LAYERS),
                 .heads = heads,
+                .how = {.scale = 1.0f / sqrtf((float)sizes->head_dim), .window = sizes->window},
                 .width = width,
                 .stride = stride,
                 .query = query};
@@ -265,6 +285,7 @@ static void rows_attend_as_ref(void **state)
                              .context = contexts[i % COUNT(contexts)],
                              .rows = 1 + (uint32_t)test_below(&random, 9)};
             sizes.kv_heads = sizes.group > 3 ? 1 : 2;
+            sizes.window = random_window(&random, sizes.context);
             check_sizes(&random, (test_kind_t)(cases / 3 % KINDS), &sizes);
         }
     }
@@ -276,26 +297,40 @@ static void many_rows_attend_as_ref(void **state)
     (void)state;
     uint64_t random = test_seed();
     for (uint32_t group = 1; group <= 16; group += group < 4 ? 1 : 4) {
-        sizes_t sizes = {kv_test_mixes[1 + group % 2],     1, group, 32, 40,
-                         group < 4 ? KV_TEST_ROWS_MAX : 11};
+        sizes_t sizes = {.types = kv_test_mixes[1 + group % 2],
+                         .kv_heads = 1,
+                         .group = group,
+                         .head_dim = 32,
+                         .context = 40,
+                         .rows = group < 4 ? KV_TEST_ROWS_MAX : 11,
+                         .window = random_window(&random, 40)};
         check_sizes(&random, KIND_PLAIN, &sizes);
     }
 }
 
 // Texts that end at and beside the borders of parts, so that trees lie across them, and more positions than softmax takes
-// at a time. Few rows are summed by parts; many, of which there are blocks enough, are not.
+// at a time. Few rows are summed by parts; many, of which there are blocks enough, are not. Windows begin in the last part,
+// at the borders of parts and beside them, and some have parts before them that nobody attends to.
 static void long_contexts_attend_as_ref(void **state)
 {
     (void)state;
     uint64_t random = test_seed();
     static const uint32_t lengths[] = {240, 255, 256, 257, 490, 511, 512, 513, 1024, 1025};
+    static const uint32_t windows[] = {0, 1, 40, 255, 256, 257, 300, 600};
     for (size_t i = 0; i < COUNT(lengths); i++) {
-        sizes_t sizes = {kv_test_mixes[i % KV_TEST_MIXES], 1, i % 2 + 1, 20, lengths[i], 4};
+        sizes_t sizes = {kv_test_mixes[i % KV_TEST_MIXES], 1, i % 2 + 1, 20, lengths[i], 4, 0};
+        check_sizes(&random, KIND_PLAIN, &sizes);
+        sizes.window = windows[i % COUNT(windows)];
         check_sizes(&random, KIND_PLAIN, &sizes);
     }
-    sizes_t longest = {{OR_KV_F16, OR_KV_Q8_0}, 1, 1, 32, 4500, 3};
+    sizes_t longest = {{OR_KV_F16, OR_KV_Q8_0}, 1, 1, 32, 4500, 3, 0};
     check_sizes(&random, KIND_PLAIN, &longest);
-    sizes_t many = {{OR_KV_F16, OR_KV_F16}, 16, 3, 256, 300, 33};
+    longest.window = 700;
+    check_sizes(&random, KIND_PLAIN, &longest);
+    sizes_t many = {{OR_KV_F16, OR_KV_F16}, 16, 3, 256, 300, 33, 0};
+    check_sizes(&random, KIND_PLAIN, &many);
+    many.kv_heads = 8;
+    many.window = 33;
     check_sizes(&random, KIND_PLAIN, &many);
 }
 
@@ -305,8 +340,9 @@ static void no_rows_are_nothing(void **state)
     or_cuda_kv_t kv = kv_test_describe(kv_test_mixes[0], 1, 1, 32);
     or_cuda_heads_t heads = {1, 1, 0};
     or_cuda_rows_t to = {0};
+    const or_cuda_attention_t how = {.scale = 1.0f};
     cuda_test_ok(
-        or_cuda_attention(test_device, &kv, 0, NULL, 0, NULL, 0, &heads, 1.0f, NULL, 0, &to));
+        or_cuda_attention(test_device, &kv, 0, NULL, 0, NULL, 0, &heads, &how, NULL, 0, &to));
 }
 
 int main(void)
