@@ -87,7 +87,8 @@ static void check(size_t index, uint32_t host_layers)
     const uint32_t positions =
         families[index].positions > 0 ? families[index].positions : POSITIONS;
     const or_gpu_choice_t gpu = {.functions = or_gpu_functions(), .host_layers = host_layers};
-    char *path = family_file_make_longer(name, 2 * POSITIONS_MOST);
+    char *path = positions < POSITIONS_MOST ? family_file_make(name)
+                                            : family_file_make_longer(name, 2 * POSITIONS_MOST);
     model_fixture_t cpu;
     model_fixture_open(&cpu, path, NULL, (or_model_options_t){.threads = 1});
     const uint32_t rows = run(cpu.model, positions, truth);
