@@ -3,9 +3,19 @@
 
 #include <assert.h>
 
+#include "common/base/math/elementwise_inline.h"
+
 #define THREADS_MIN 256u
 #define THREADS_MAX 512u
 #define SCORES_OF_THREAD (OR_ATTENTION_PART / WARP) // at a time, so that each warp has a part
+
+// Each thread caps those that largest_score has it read.
+OR_DEVICE void cap_scores(float *scores, uint32_t n, float cap)
+{
+    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
+        scores[i] = inline_softcap(scores[i], cap);
+    }
+}
 
 // The order does not matter: NaNs are passed over, and the sign of a zero does not change a difference.
 OR_DEVICE float largest_score(const float *scores, uint32_t n)
@@ -87,12 +97,16 @@ OR_DEVICE float exponentiate(float *scores, uint32_t begin, uint32_t end, float 
     return 1.0f / total;
 }
 
-OR_GLOBAL void weigh_rows(attention_t a)
+// CAPPED: scores are capped, which takes registers that other models do without.
+template <bool CAPPED> OR_GLOBAL void weigh_rows(attention_t a)
 {
     OR_SHARED_DYNAMIC(float, stage);
     float *scores = scores_of(&a, blockIdx.x, blockIdx.y);
     uint32_t first = first_seen_by(&a, blockIdx.x);
     uint32_t end = seen_by(&a, blockIdx.x);
+    if constexpr (CAPPED) {
+        cap_scores(scores + first, end - first, a.how.softcap);
+    }
     float largest = largest_score(scores + first, end - first);
     float factor = exponentiate(scores, first, end, largest, stage);
     for (uint32_t i = first + threadIdx.x; i < end; i += blockDim.x) {
@@ -109,7 +123,8 @@ static int launch_weights(or_cuda_t *cuda, const attention_t *a)
     }
     uint32_t threads = parts < THREADS_MAX / WARP ? parts * WARP : THREADS_MAX;
     threads = threads > THREADS_MIN ? threads : THREADS_MIN;
-    return or_launch(cuda, weigh_rows, dim3(a->rows, a->heads.count), dim3(threads),
+    return or_launch(cuda, a->how.softcap > 0 ? weigh_rows<true> : weigh_rows<false>,
+                     dim3(a->rows, a->heads.count), dim3(threads),
                      threads * SCORES_OF_THREAD * sizeof(float), *a);
 }
 

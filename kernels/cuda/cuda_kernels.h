@@ -185,11 +185,11 @@ static inline size_t or_cuda_attention_floats(size_t positions, uint32_t head_di
     return positions + (positions + OR_ATTENTION_PART - 1) / OR_ATTENTION_PART * head_dim;
 }
 
-// The way in which scores become weights.
+// The way in which scores become weights. Of the positions that a row sees it attends to the last `window`, or to all.
 typedef struct {
-    float scale; // of scores
-    uint32_t
-        window; // a row attends to so many of the positions that it sees, the last ones; 0: to all
+    float scale;     // of scores
+    float softcap;   // c: scaled scores become c * tanh(score / c); 0: none
+    uint32_t window; // 0: there is none
 } or_cuda_attention_t;
 
 // Attention of rows whose K and V are stored: query [rows][query_stride] -> to. `scores` is room for

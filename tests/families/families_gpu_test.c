@@ -29,7 +29,7 @@ static const struct {
     {"exaone4/1", NULL, WINDOW + 16},
     {"falcon/1", NULL, 0},
     {"gemma/0", NULL, 0},
-    {"gemma2/0", "capped scores", 0},
+    {"gemma2/0", NULL, WINDOW + 16},
     {"gemma3/0", NULL, WINDOW + 16},
     {"glm4/0", NULL, 0},
     {"gpt2/0", NULL, 0},

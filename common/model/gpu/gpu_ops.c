@@ -328,6 +328,7 @@ static or_status_t attend(or_model_t *model, const place_t *place, uint32_t rows
     size_t floats = or_cuda_attention_floats(stride, model->shape.head_dim);
     size_t rows_max = gpu->scores_floats / (heads.count * floats);
     const or_cuda_attention_t how = {.scale = model->numbers.attention_scale,
+                                     .softcap = model->numbers.attention_softcap,
                                      .window = place->layer->window};
     for (uint32_t first = 0; first < rows; first += (uint32_t)rows_max) {
         uint32_t some = rows - first < rows_max ? rows - first : (uint32_t)rows_max;
@@ -382,9 +383,6 @@ const char *or_gpu_cannot_run(const or_model_t *model)
     const or_arch_numbers_t *numbers = &model->numbers;
     if (model->arch->has_experts) {
         return "experts";
-    }
-    if (numbers->attention_softcap > 0) {
-        return "capped scores";
     }
     if (has_sinks(model->arch)) {
         return "attention sinks";

@@ -1,4 +1,5 @@
-// Goal: attention on a device gives the bits of kernels/ref whatever a row sees, and whichever of that its window has.
+// Goal: attention on a device gives the bits of kernels/ref whatever a row sees, whichever of that its window has, and
+// where scores are capped.
 // Method: rows of two sequences see random pages and slots. The K and V of each are laid out in the order of their
 // positions and go through kernels/ref, one row at a time. What lies before a window has a weight of 0 there.
 #include "kernels/cuda/tests/kv_test_support.h"
@@ -6,6 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/model/cpu/elementwise.h"
 
 static const uint32_t contexts[] = {1, 31, 32, 33, 100, 200};
 static const uint32_t head_dims[] = {32, 64, 96, 128, 20, 6, 256};
@@ -100,6 +103,9 @@ static float *weigh(const case_t *c, uint32_t n, const float *query, const float
                                         scores + p, 0);
     }
     memset(scores, 0, first * sizeof *scores);
+    if (c->how.softcap > 0) {
+        or_softcap(scores + first, n - first, c->how.softcap);
+    }
     or_kernels_ref.softmax(scores + first, first, n - first);
     return scores;
 }
@@ -258,7 +264,9 @@ static void check_sizes(uint64_t *random, test_kind_t kind, const sizes_t *sizes
                 .rows = rows,
                 .layer = (uint32_t)test_below(random, KV_TEST_LAYERS),
                 .heads = heads,
-                .how = {.scale = 1.0f / sqrtf((float)sizes->head_dim), .window = sizes->window},
+                .how = {.scale = 1.0f / sqrtf((float)sizes->head_dim),
+                        .softcap = test_below(random, 3) == 0 ? 0.5f * spread : 0,
+                        .window = sizes->window},
                 .width = width,
                 .stride = stride,
                 .query = query};
