@@ -55,6 +55,10 @@ int or_cuda_rope(or_cuda_t *cuda, bool halves, float *x, size_t x_stride, uint32
                  uint32_t head_dim, uint32_t dims, const float *cosine, const float *sine,
                  const uint32_t *positions, uint32_t rows);
 
+// x *= 1 + growth * ln(1 + floor(position / unit)) of n floats of rows, by row r's position.
+int or_cuda_scale_by_position(or_cuda_t *cuda, float *x, size_t x_stride, uint32_t n, float growth,
+                              uint32_t unit, const uint32_t *positions, uint32_t rows);
+
 // The activations of common/model/cpu/elementwise.h.
 typedef enum {
     OR_CUDA_SILU_GATED,

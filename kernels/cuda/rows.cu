@@ -50,6 +50,27 @@ int or_cuda_rope(or_cuda_t *cuda, bool halves, float *x, size_t x_stride, uint32
                      pairs, head_dim, dims, cosine, sine, positions);
 }
 
+OR_GLOBAL void scale_rows_by_position(float *x, size_t x_stride, uint32_t n, float growth,
+                                      uint32_t unit, const uint32_t *positions)
+{
+    uint32_t i = row_element();
+    if (i < n) {
+        uint32_t times = positions[blockIdx.x] / unit;
+        double factor = 1 + (double)growth * inline_ln(1.0 + times);
+        x[blockIdx.x * x_stride + i] *= (float)factor;
+    }
+}
+
+int or_cuda_scale_by_position(or_cuda_t *cuda, float *x, size_t x_stride, uint32_t n, float growth,
+                              uint32_t unit, const uint32_t *positions, uint32_t rows)
+{
+    if (rows == 0 || n == 0) {
+        return OR_CUDA_OK;
+    }
+    return or_launch(cuda, scale_rows_by_position, row_grid(rows, n), dim3(THREADS), 0, x, x_stride,
+                     n, growth, unit, positions);
+}
+
 template <or_cuda_activation_t ACTIVATION> OR_DEVICE float activated(float gate, float up)
 {
     if constexpr (ACTIVATION == OR_CUDA_SILU_GATED) {

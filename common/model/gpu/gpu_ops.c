@@ -167,6 +167,19 @@ static or_status_t rotate(or_model_t *model, const place_t *place, uint32_t rows
     return OR_OK;
 }
 
+static or_status_t grow_query(or_model_t *model, const place_t *place, uint32_t rows)
+{
+    or_gpu_t *gpu = model->gpu;
+    const or_arch_numbers_t *numbers = &model->numbers;
+    if (numbers->query_growth > 0) {
+        or_gpu_keep(gpu, gpu->functions->scale_by_position(
+                             gpu->cuda, query_of(model, place->layer), model->query_stride,
+                             or_span_length(model->share.heads) * model->shape.head_dim,
+                             numbers->query_growth, numbers->rope_original, gpu->positions, rows));
+    }
+    return OR_OK;
+}
+
 static or_status_t store(or_model_t *model, const place_t *place, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
@@ -343,7 +356,7 @@ static or_status_t attend(or_model_t *model, const place_t *place, uint32_t rows
 
 // ---- what a GPU can run ----
 
-// Those without a function are of experts, or grow queries.
+// Those without a function are of experts.
 static const run_op_t ops[OR_OP_KINDS] = {
     [OR_OP_NORM] = norm,
     [OR_OP_NORM_LAYER] = norm_layer,
@@ -353,6 +366,7 @@ static const run_op_t ops[OR_OP_KINDS] = {
     [OR_OP_NORM_HEADS] = norm_heads,
     [OR_OP_NORM_WHOLE] = norm_whole,
     [OR_OP_ROTATE] = rotate,
+    [OR_OP_GROW_QUERY] = grow_query,
     [OR_OP_STORE] = store,
     [OR_OP_ATTEND] = attend,
     [OR_OP_SUM_OUTPUT] = sum_output,
@@ -380,7 +394,6 @@ static bool has_sinks(const or_arch_t *arch)
 
 const char *or_gpu_cannot_run(const or_model_t *model)
 {
-    const or_arch_numbers_t *numbers = &model->numbers;
     if (model->arch->has_experts) {
         return "experts";
     }
@@ -388,9 +401,8 @@ const char *or_gpu_cannot_run(const or_model_t *model)
         return "attention sinks";
     }
     for (const or_op_t *op = model->arch->layer_ops; op->kind != OR_OP_END; op++) {
-        bool grows = op->kind == OR_OP_GROW_QUERY;
-        if (grows ? numbers->query_growth > 0 : ops[op->kind] == NULL) {
-            return grows ? "queries that grow with their position" : "some operation";
+        if (ops[op->kind] == NULL) {
+            return "some operation";
         }
     }
     return NULL;
