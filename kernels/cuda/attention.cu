@@ -107,8 +107,15 @@ template <bool CAPPED> OR_GLOBAL void weigh_rows(attention_t a)
     if constexpr (CAPPED) {
         cap_scores(scores + first, end - first, a.how.softcap);
     }
-    float largest = largest_score(scores + first, end - first);
-    float factor = exponentiate(scores, first, end, largest, stage);
+    uint32_t sinks = a.how.sinks ? 1 : 0; // behind the scores of positions
+    if (sinks > 0) {
+        if (threadIdx.x == 0) {
+            scores[end] = a.how.sinks[blockIdx.y];
+        }
+        or_block_wait();
+    }
+    float largest = largest_score(scores + first, end + sinks - first);
+    float factor = exponentiate(scores, first, end + sinks, largest, stage);
     for (uint32_t i = first + threadIdx.x; i < end; i += blockDim.x) {
         scores[i] *= factor;
     }

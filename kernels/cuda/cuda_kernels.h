@@ -194,11 +194,13 @@ typedef struct {
     float scale;     // of scores
     float softcap;   // c: scaled scores become c * tanh(score / c); 0: none
     uint32_t window; // 0: there is none
+    // [heads->count] of each head a score more, without a value: it takes a part of the weights. NULL: there are none
+    const float *sinks;
 } or_cuda_attention_t;
 
 // Attention of rows whose K and V are stored: query [rows][query_stride] -> to. `scores` is room for
 // or_cuda_attention_floats(scores_stride, kv->head_dim) floats for each of rows * heads->count queries. No row sees more
-// than scores_stride positions, and room for more changes no bit. Canonical: chains over the positions of a part in order,
+// than scores_stride positions, with sinks one less, and room for more changes no bit. Canonical: chains over the positions of a part in order,
 // parts added in order (kernels.h), softmax over all positions that the row attends to.
 int or_cuda_attention(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
                       const or_cuda_seen_t *seen, uint32_t rows, const float *query,

@@ -16,9 +16,9 @@ static void describe_rows(const or_gpu_t *gpu, size_t width, size_t stride, or_c
 // What attention wants for one row that sees the whole context, with the room that is usual for some more.
 static size_t scores_floats(const or_model_t *model)
 {
-    size_t row =
-        or_span_length(model->share.heads) *
-        or_cuda_attention_floats(or_gpu_steps_round(model->context), model->shape.head_dim);
+    size_t stride = or_gpu_scores_stride(model, or_gpu_steps_round(model->context));
+    size_t row = or_span_length(model->share.heads) *
+                 or_cuda_attention_floats(stride, model->shape.head_dim);
     size_t most = model->rows_max * row;
     size_t usual = most < OR_GPU_SCORES ? most : OR_GPU_SCORES;
     return row > usual ? row : usual;

@@ -257,6 +257,8 @@ size_t or_gpu_float_panel(const or_matrix_t *matrix);
 
 // ---- gpu_ops.c ----
 
+// Return the room for scores that a row of attention takes which sees so many positions, whole blocks of them.
+size_t or_gpu_scores_stride(const or_model_t *model, uint32_t positions);
 // Return a few words on what of the model a GPU cannot run; NULL if it can run all.
 const char *or_gpu_cannot_run(const or_model_t *model);
 // Launch the operations of a layer of this stage. OR_ERR_IO, or why another rank is not heard.

@@ -327,6 +327,21 @@ static or_cuda_heads_t own_heads(const or_model_t *model)
                              .first = share->heads.begin - share->kv_heads.begin * group};
 }
 
+static bool has_sinks(const or_arch_t *arch)
+{
+    const or_arch_tensor_t *tensor = arch->layer_tensors;
+    while (tensor->suffix != NULL && tensor->offset != offsetof(or_layer_t, sinks)) {
+        tensor++;
+    }
+    return tensor->suffix != NULL;
+}
+
+size_t or_gpu_scores_stride(const or_model_t *model, uint32_t positions)
+{
+    size_t scores = (size_t)positions + (has_sinks(model->arch) ? 1 : 0);
+    return (scores + OR_KV_BLOCK - 1) / OR_KV_BLOCK * OR_KV_BLOCK;
+}
+
 // Rows attend together as far as there is room for their scores.
 static or_status_t attend(or_model_t *model, const place_t *place, uint32_t rows)
 {
@@ -336,13 +351,16 @@ static or_status_t attend(or_model_t *model, const place_t *place, uint32_t rows
         return OR_OK;
     }
     const float *query = query_of(model, place->layer);
-    size_t blocks = (gpu->positions_max + OR_KV_BLOCK - 1) / OR_KV_BLOCK;
-    size_t stride = blocks * OR_KV_BLOCK;
+    const float *sinks = place->layer->sinks; // of all ranks' heads
+    size_t stride = or_gpu_scores_stride(model, gpu->positions_max);
     size_t floats = or_cuda_attention_floats(stride, model->shape.head_dim);
     size_t rows_max = gpu->scores_floats / (heads.count * floats);
-    const or_cuda_attention_t how = {.scale = model->numbers.attention_scale,
-                                     .softcap = model->numbers.attention_softcap,
-                                     .window = place->layer->window};
+    const or_cuda_attention_t how = {
+        .scale = model->numbers.attention_scale,
+        .softcap = model->numbers.attention_softcap,
+        .window = place->layer->window,
+        .sinks = sinks != NULL ? sinks + model->share.heads.begin : NULL,
+    };
     for (uint32_t first = 0; first < rows; first += (uint32_t)rows_max) {
         uint32_t some = rows - first < rows_max ? rows - first : (uint32_t)rows_max;
         const or_cuda_rows_t to = or_gpu_rows_from(&gpu->attended, first);
@@ -383,22 +401,10 @@ static const run_op_t ops[OR_OP_KINDS] = {
     [OR_OP_ADD] = add,
 };
 
-static bool has_sinks(const or_arch_t *arch)
-{
-    const or_arch_tensor_t *tensor = arch->layer_tensors;
-    while (tensor->suffix != NULL && tensor->offset != offsetof(or_layer_t, sinks)) {
-        tensor++;
-    }
-    return tensor->suffix != NULL;
-}
-
 const char *or_gpu_cannot_run(const or_model_t *model)
 {
     if (model->arch->has_experts) {
         return "experts";
-    }
-    if (has_sinks(model->arch)) {
-        return "attention sinks";
     }
     for (const or_op_t *op = model->arch->layer_ops; op->kind != OR_OP_END; op++) {
         if (ops[op->kind] == NULL) {

@@ -1,5 +1,5 @@
 // Goal: attention on a device gives the bits of kernels/ref whatever a row sees, whichever of that its window has, and
-// where scores are capped.
+// where scores are capped or have a sink beside them.
 // Method: rows of two sequences see random pages and slots. The K and V of each are laid out in the order of their
 // positions and go through kernels/ref, one row at a time. What lies before a window has a weight of 0 there.
 #include "kernels/cuda/tests/kv_test_support.h"
@@ -24,6 +24,7 @@ typedef struct {
     uint32_t width;     // of a row of queries and of results: heads * head_dim
     size_t stride;      // of both
     const float *query; // [rows][stride]
+    const float *sinks; // [heads]; NULL: there are none
 } case_t;
 
 // Prefix rows, many of them the last, and tree rows, of both sequences and mostly beside their like.
@@ -93,11 +94,13 @@ static uint32_t first_seen(const case_t *c, uint32_t n)
 }
 
 // One query head's weights of n positions.
-static float *weigh(const case_t *c, uint32_t n, const float *query, const float *keys)
+static float *weigh(const case_t *c, uint32_t n, uint32_t head, const float *query,
+                    const float *keys)
 {
+    uint32_t sinks = c->sinks != NULL ? 1 : 0;
     uint32_t head_dim = c->cache->kv.head_dim;
     uint32_t first = first_seen(c, n);
-    float *scores = kv_test_allocate(kv_test_pages_for(n) * OR_KV_BLOCK * sizeof *scores);
+    float *scores = kv_test_allocate(kv_test_pages_for(n + 1) * OR_KV_BLOCK * sizeof *scores);
     for (size_t p = 0; p < n; p += OR_KV_BLOCK) {
         or_kernels_ref.attention_scores(query, 0, 1, keys + p * head_dim, head_dim, c->how.scale,
                                         scores + p, 0);
@@ -106,16 +109,19 @@ static float *weigh(const case_t *c, uint32_t n, const float *query, const float
     if (c->how.softcap > 0) {
         or_softcap(scores + first, n - first, c->how.softcap);
     }
-    or_kernels_ref.softmax(scores + first, first, n - first);
+    if (sinks > 0) {
+        scores[n] = c->sinks[head];
+    }
+    or_kernels_ref.softmax(scores + first, first, n + sinks - first);
     return scores;
 }
 
-static void attend(const case_t *c, uint32_t n, const float *query, const float *keys,
-                   const float *values, float *out)
+static void attend(const case_t *c, uint32_t n, uint32_t head, const float *query,
+                   const float *keys, const float *values, float *out)
 {
     uint32_t head_dim = c->cache->kv.head_dim;
     uint32_t first_part = first_seen(c, n) / OR_ATTENTION_PART;
-    float *weights = weigh(c, n, query, keys);
+    float *weights = weigh(c, n, head, query, keys);
     float *part = kv_test_allocate(head_dim * sizeof *part);
     for (size_t p = first_part * OR_ATTENTION_PART; p < n; p += OR_KV_BLOCK) {
         uint32_t rest = n - (uint32_t)p;
@@ -147,7 +153,7 @@ static void attend_row(const case_t *c, uint32_t row, float *out)
         for (uint32_t head = 0; head < c->heads.count; head++) {
             size_t at = head * head_dim;
             if ((c->heads.first + head) / c->heads.group == kv_head) {
-                attend(c, n, c->query + row * c->stride + at, keys, values, out + at);
+                attend(c, n, head, c->query + row * c->stride + at, keys, values, out + at);
             }
         }
         free(values);
@@ -196,13 +202,17 @@ static void attend_on_device(uint64_t *random, const case_t *c, const or_cuda_ro
 {
     uint32_t rows = c->rows->count;
     size_t spare = test_below(random, 4) > 0 ? test_below(random, 3) : 1000;
-    size_t stride = c->cache->context + KV_TEST_CHAIN_MAX + spare;
+    size_t stride = c->cache->context + KV_TEST_CHAIN_MAX + (c->sinks != NULL ? 1 : 0) + spare;
+    or_cuda_attention_t how = c->how;
+    float *sinks = cuda_test_upload(test_device, c->sinks, c->heads.count * sizeof *sinks);
+    how.sinks = c->sinks != NULL ? sinks : NULL;
     float *query = cuda_test_upload(test_device, c->query, rows * c->stride * sizeof *query);
     size_t floats = or_cuda_attention_floats(stride, c->cache->kv.head_dim);
     float *scores =
         cuda_test_upload(test_device, NULL, rows * c->heads.count * floats * sizeof *scores);
     cuda_test_ok(or_cuda_attention(test_device, &c->cache->kv, c->layer, c->rows->device_seen, rows,
-                                   query, c->stride, &c->heads, &c->how, scores, stride, to));
+                                   query, c->stride, &c->heads, &how, scores, stride, to));
+    or_cuda_free(test_device, sinks);
     or_cuda_free(test_device, scores);
     or_cuda_free(test_device, query);
 }
@@ -260,6 +270,10 @@ static void check_sizes(uint64_t *random, test_kind_t kind, const sizes_t *sizes
     for (size_t i = 0; i < sizes->rows * stride; i++) {
         query[i] *= spread;
     }
+    float *sinks = test_floats(random, kind, heads.count);
+    for (size_t i = 0; i < heads.count; i++) {
+        sinks[i] *= spread;
+    }
     case_t c = {.cache = &cache,
                 .rows = rows,
                 .layer = (uint32_t)test_below(random, KV_TEST_LAYERS),
@@ -269,9 +283,11 @@ static void check_sizes(uint64_t *random, test_kind_t kind, const sizes_t *sizes
                         .window = sizes->window},
                 .width = width,
                 .stride = stride,
-                .query = query};
+                .query = query,
+                .sinks = test_below(random, 3) == 0 ? sinks : NULL};
     check_case(random, &c, test_below(random, 2) == 0);
     kv_test_assert_same(&cache);
+    free(sinks);
     free(query);
     kv_test_rows_free(rows);
     kv_test_cache_free(&cache);
