@@ -87,11 +87,6 @@ typedef struct {
     const uint32_t *pages;
 } run_t;
 
-OR_DEVICE uint32_t least_in_warp(uint32_t value)
-{
-    return ~largest_in_warp(~value);
-}
-
 // The rows from `first` on that see the same pages; it begins anew at each multiple of rows_max, which is less
 // than a warp. Each lane looks at one row.
 OR_DEVICE run_t find_run(const attention_t *a, uint32_t first, uint32_t rows_max)

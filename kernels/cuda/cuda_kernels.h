@@ -99,6 +99,19 @@ typedef struct {
     uint32_t count; // 0: the product is +0
 } or_cuda_span_t;
 
+// Rows that follow each other and are multiplied with the same expert, one of several matrices of one shape.
+typedef struct {
+    uint32_t expert;
+    uint32_t first; // row of x and of y
+    uint32_t count; // 0: there is nothing to do
+} or_cuda_group_t;
+
+typedef struct {
+    const or_cuda_group_t *groups; // [count] in device memory
+    uint32_t count;
+    size_t expert_bytes; // from the panels of an expert to those of the next
+} or_cuda_groups_t;
+
 // Parts of the same panels' product, one for each of 1 to OR_CUDA_SPANS_MAX spans: part s is y + s * part_stride.
 typedef struct {
     const or_cuda_span_t *spans; // on the host, read before the call returns
@@ -107,6 +120,9 @@ typedef struct {
     float *y;         // [rows][y_stride], 16 floats for each panel
     size_t y_stride;
     size_t part_stride;
+    // The matrix is as many as there are experts, and so are the products: `rows` is the most that a group has. NULL: it
+    // is one. Read before the call returns, but for the groups.
+    const or_cuda_groups_t *groups;
 } or_cuda_parts_t;
 
 // This is matmul_quants of kernels.h. `panels` are as or_quant_pack writes them, each at a multiple of 8 bytes.

@@ -1,13 +1,14 @@
-// Goal: a GPU runs a family with the CPU's bits or refuses it as unsupported, so that nothing is computed by another family's graph.
+// Goal: a GPU runs every family with the CPU's bits.
 // Method: the families' small random models on the device (emulated, or a GPU), a text beside the CPU: in chunks, then token
 // by token, which is recorded and replayed, then a tree. Once all layers are in its memory, once all but the first come over
-// from the host. One text is longer than a part of attention's sums (OR_ATTENTION_PART).
+// from the host. One text is longer than a part of attention's sums (OR_ATTENTION_PART), and some weights are quantised.
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/model/gpu/gpu_internal.h"
 #include "tests/families/family_file.h"
 #include "tests/model/model_fixture.h"
+#include "tests/support/requantize.h"
 
 #define VOCAB 64u
 #define WINDOW 64u // of the models that have one
@@ -17,45 +18,49 @@
 #define NODES 4u
 #define ROWS_MOST (POSITIONS_MOST + STEPS + NODES)
 
-static const struct {
+typedef struct {
     const char *name;
-    const char *lack;   // what a GPU cannot run; NULL: it runs the family
     uint32_t positions; // 0: POSITIONS
-} families[] = {
-    {"cohere2/0", NULL, WINDOW + 16},
-    {"command-r/0", NULL, 0},
-    {"ernie4_5/0", NULL, 0},
-    {"exaone4/0", NULL, 0},
-    {"exaone4/1", NULL, WINDOW + 16},
-    {"falcon/1", NULL, 0},
-    {"gemma/0", NULL, 0},
-    {"gemma2/0", NULL, WINDOW + 16},
-    {"gemma3/0", NULL, WINDOW + 16},
-    {"glm4/0", NULL, 0},
-    {"gpt2/0", NULL, 0},
-    {"granite/0", NULL, 0},
-    {"llama/0", NULL, 0},
-    {"llama/1", NULL, 0},
-    {"mistral/0", NULL, 0},
-    {"mistral3/0", NULL, WINDOW + 16}, // from where on queries grow, too
-    {"olmo2/0", NULL, 0},
-    {"opt/0", NULL, 0},
-    {"phi3/0", NULL, POSITIONS_MOST},
-    {"phi3/1", NULL, 0},
-    {"qwen2/0", NULL, 0},
-    {"qwen3/0", NULL, 0},
-    {"smollm3/0", NULL, 0},
-    {"starcoder2/0", NULL, 0},
-    {"yarn/0", NULL, 0},
-    {"mixtral/0", "experts", 0},
-    {"qwen2moe/0", "experts", 0},
-    {"qwen3moe/0", "experts", 0},
-    {"olmoe/0", "experts", 0},
-    {"glm4moe/1", "experts", 0},
-    {"gpt-oss/0", "experts", 0},
+} family_t;
+
+static const family_t families[] = {
+    {"cohere2/0", WINDOW + 16},
+    {"command-r/0", 0},
+    {"ernie4_5/0", 0},
+    {"exaone4/0", 0},
+    {"exaone4/1", WINDOW + 16},
+    {"falcon/1", 0},
+    {"gemma/0", 0},
+    {"gemma2/0", WINDOW + 16},
+    {"gemma3/0", WINDOW + 16},
+    {"glm4/0", 0},
+    {"gpt2/0", 0},
+    {"granite/0", 0},
+    {"llama/0", 0},
+    {"llama/1", 0},
+    {"mistral/0", 0},
+    {"mistral3/0", WINDOW + 16}, // from where on queries grow, too
+    {"olmo2/0", 0},
+    {"opt/0", 0},
+    {"phi3/0", POSITIONS_MOST},
+    {"phi3/1", 0},
+    {"qwen2/0", 0},
+    {"qwen3/0", 0},
+    {"smollm3/0", 0},
+    {"starcoder2/0", 0},
+    {"yarn/0", 0},
+    {"mixtral/0", 0},
+    {"qwen2moe/0", 0},
+    {"qwen3moe/0", 0},
+    {"olmoe/0", 0},
+    {"glm4moe/1", 0},
+    {"gpt-oss/0", WINDOW + 16},
 };
 
-#define FAMILIES (sizeof families / sizeof families[0])
+// Experts of quantised weights, one family with layers that have none.
+static const family_t quantised[] = {{"mixtral/0", 0}, {"qwen2moe/0", 0}, {"glm4moe/0", 0}};
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 // All logits of a text of `positions` tokens, STEPS more and a tree behind it: two guesses, below the first another two.
 static uint32_t run(or_model_t *model, uint32_t positions, float *logits)
@@ -80,59 +85,97 @@ static uint32_t run(or_model_t *model, uint32_t positions, float *logits)
     return text + NODES;
 }
 
-static void check(size_t index, uint32_t host_layers)
+// The experts that the last pass took, of all layers.
+static void check_reads(const or_model_t *cpu, const or_model_t *gpu)
+{
+    const or_model_reads_t expected = or_model_reads(cpu), actual = or_model_reads(gpu);
+    assert_int_equal(actual.experts, expected.experts);
+    assert_int_equal(actual.weights, expected.weights);
+}
+
+static void check_file(const char *path, uint32_t positions, uint32_t host_layers)
 {
     static float truth[ROWS_MOST * VOCAB], logits[ROWS_MOST * VOCAB];
-    const char *name = families[index].name, *lack = families[index].lack;
-    const uint32_t positions =
-        families[index].positions > 0 ? families[index].positions : POSITIONS;
     const or_gpu_choice_t gpu = {.functions = or_gpu_functions(), .host_layers = host_layers};
-    char *path = positions < POSITIONS_MOST ? family_file_make(name)
-                                            : family_file_make_longer(name, 2 * POSITIONS_MOST);
-    model_fixture_t cpu;
+    model_fixture_t cpu, device;
     model_fixture_open(&cpu, path, NULL, (or_model_options_t){.threads = 1});
     const uint32_t rows = run(cpu.model, positions, truth);
-    or_model_t *model = NULL;
-    or_status_t status = or_model_load(cpu.gguf, &(or_model_options_t){.gpu = &gpu}, &model);
-    print_message("%s: %s\n", name, status == OR_OK ? "runs" : or_error_text());
-    if (lack == NULL) {
-        assert_int_equal(status, OR_OK);
-        assert_int_equal(run(model, positions, logits), rows);
-        assert_same_bits(truth, logits, (size_t)rows * VOCAB);
-        assert_int_equal(model->gpu->steps.replays, host_layers > 0 ? 0 : STEPS - 1);
-    } else {
-        assert_int_equal(status, OR_ERR_UNSUPPORTED);
-        assert_non_null(strstr(or_error_text(), lack));
-    }
-    or_model_destroy(&model);
+    model_fixture_open(&device, path, NULL, (or_model_options_t){.gpu = &gpu});
+    assert_int_equal(run(device.model, positions, logits), rows);
+    assert_same_bits(truth, logits, (size_t)rows * VOCAB);
+    assert_int_equal(device.model->gpu->steps.replays, host_layers > 0 ? 0 : STEPS - 1);
+    check_reads(cpu.model, device.model);
+    model_fixture_close(&device);
     model_fixture_close(&cpu);
+}
+
+static void check(const family_t *family, bool quantises, uint32_t host_layers)
+{
+    const uint32_t positions = family->positions > 0 ? family->positions : POSITIONS;
+    char *path = positions < POSITIONS_MOST
+                     ? family_file_make(family->name)
+                     : family_file_make_longer(family->name, 2 * POSITIONS_MOST);
+    print_message("%s\n", family->name);
+    if (quantises) {
+        char *floats = path;
+        path = test_requantize(floats, OR_TENSOR_Q8_0);
+        free(floats);
+    }
+    check_file(path, positions, host_layers);
     free(path);
 }
 
-static void same_bits_or_refused(void **state)
+static void same_bits(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < FAMILIES; i++) {
-        check(i, 0);
+    for (size_t i = 0; i < COUNT(families); i++) {
+        check(&families[i], false, 0);
     }
 }
 
 static void same_bits_with_layers_away(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < FAMILIES; i++) {
-        if (families[i].lack == NULL && families[i].positions < POSITIONS_MOST) {
-            check(i, 2);
+    for (size_t i = 0; i < COUNT(families); i++) {
+        if (families[i].positions < POSITIONS_MOST) {
+            check(&families[i], false, 2);
         }
     }
+}
+
+static void same_bits_of_quantised_experts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(quantised); i++) {
+        check(&quantised[i], true, 0);
+    }
+}
+
+// Their products are canonical only.
+static void tensor_cores_refuse_experts(void **state)
+{
+    (void)state;
+    const or_gpu_choice_t gpu = {.functions = or_gpu_functions(), .tensor = true};
+    char *path = family_file_make("mixtral/0");
+    or_gguf_t *gguf = NULL;
+    or_model_t *model = NULL;
+    assert_int_equal(or_gguf_open(path, &gguf), OR_OK);
+    assert_int_equal(or_model_load(gguf, &(or_model_options_t){.gpu = &gpu}, &model),
+                     OR_ERR_UNSUPPORTED);
+    assert_non_null(strstr(or_error_text(), "experts"));
+    assert_null(model);
+    or_gguf_close(&gguf);
+    free(path);
 }
 
 int main(void)
 {
     fixture_need_gpu();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits_or_refused),
+        cmocka_unit_test(same_bits),
         cmocka_unit_test(same_bits_with_layers_away),
+        cmocka_unit_test(same_bits_of_quantised_experts),
+        cmocka_unit_test(tensor_cores_refuse_experts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_experts.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/cuda_peers.h"
 #include "kernels/cuda/cuda_tensor.h"
@@ -27,6 +28,8 @@
     row(add) row(add_parts) row(matmul_quants) \
     row(matmul_floats) row(tensor_open) row(tensor_close) row(tensor_name) row(tensor_prepare) \
     row(matmul_tensor) row(embed) row(store_kv) row(attention) row(accept) row(slots_bytes) \
+    row(choose_experts) row(group_entries) row(gather) row(activate_experts) row(weigh_shared) \
+    row(sum_entries) row(bias_experts) \
     row(contenders) row(contenders_bytes) row(grow) row(grow_bytes) row(reject) row(reject_bytes)
 // clang-format on
 

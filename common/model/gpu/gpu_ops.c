@@ -256,7 +256,7 @@ static or_status_t add(or_model_t *model, const place_t *place, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
     const or_op_kind_t before = place->op[-1].kind;
-    if ((before == OR_OP_SUM_OUTPUT || before == OR_OP_SUM_DOWN) &&
+    if ((before == OR_OP_SUM_OUTPUT || before == OR_OP_SUM_DOWN || before == OR_OP_EXPERTS) &&
         is_added_at_once(model, place->op - 1)) {
         return OR_OK;
     }
@@ -268,7 +268,7 @@ static or_status_t add(or_model_t *model, const place_t *place, uint32_t rows)
     return OR_OK;
 }
 
-// ---- products and attention ----
+// ---- products ----
 
 static or_status_t project_qkv(or_model_t *model, const place_t *place, uint32_t rows)
 {
@@ -277,7 +277,7 @@ static or_status_t project_qkv(or_model_t *model, const place_t *place, uint32_t
     const or_gpu_projection_t projections[] = {{&layer->query, gpu->query, model->query_stride},
                                                {&layer->key, gpu->key, model->kv_stride},
                                                {&layer->value, gpu->value, model->kv_stride}};
-    or_gpu_project_all(model, projections, 3, rows);
+    or_gpu_project_all(model, &gpu->h, projections, 3, NULL, rows);
     return OR_OK;
 }
 
@@ -306,7 +306,7 @@ static or_status_t project_up(or_model_t *model, const place_t *place, uint32_t 
                                          {&layer->up, gpu->up, model->ffn_stride}};
     const or_gpu_projection_t plain = {&layer->up, gpu->gate.values, gpu->gate.stride};
     const bool has_gate = model->arch->has_gate;
-    or_gpu_project_all(model, has_gate ? gated : &plain, has_gate ? 2 : 1, rows);
+    or_gpu_project_all(model, &gpu->h, has_gate ? gated : &plain, has_gate ? 2 : 1, NULL, rows);
     return OR_OK;
 }
 
@@ -316,6 +316,30 @@ static or_status_t sum_down(or_model_t *model, const place_t *place, uint32_t ro
     return sum_products(model, place, &place->layer->down, units, OR_SHARD_FFN_UNIT,
                         &model->gpu->gate, rows);
 }
+
+// ---- experts ----
+
+static or_status_t route(or_model_t *model, const place_t *place, uint32_t rows)
+{
+    or_gpu_route(model, place->layer, rows);
+    return OR_OK;
+}
+
+static or_status_t run_experts(or_model_t *model, const place_t *place, uint32_t rows)
+{
+    or_gpu_t *gpu = model->gpu;
+    const bool over = !is_added_at_once(model, place->op);
+    return or_gpu_run_experts(model, place->layer, place->index, rows, over,
+                              over ? gpu->parts : gpu->x);
+}
+
+static or_status_t bias_experts(or_model_t *model, const place_t *place, uint32_t rows)
+{
+    or_gpu_bias_experts(model, place->layer, rows, model->gpu->parts);
+    return OR_OK;
+}
+
+// ---- attention ----
 
 // This rank's heads; it may have none.
 static or_cuda_heads_t own_heads(const or_model_t *model)
@@ -374,7 +398,6 @@ static or_status_t attend(or_model_t *model, const place_t *place, uint32_t rows
 
 // ---- what a GPU can run ----
 
-// Those without a function are of experts.
 static const run_op_t ops[OR_OP_KINDS] = {
     [OR_OP_NORM] = norm,
     [OR_OP_NORM_LAYER] = norm_layer,
@@ -396,6 +419,9 @@ static const run_op_t ops[OR_OP_KINDS] = {
     [OR_OP_GELU_EXACT] = activate,
     [OR_OP_RELU] = activate,
     [OR_OP_SUM_DOWN] = sum_down,
+    [OR_OP_ROUTE] = route,
+    [OR_OP_EXPERTS] = run_experts,
+    [OR_OP_BIAS_EXPERTS] = bias_experts,
     [OR_OP_BIAS_SUMS] = bias_sums,
     [OR_OP_NORM_SUMS] = norm_sums,
     [OR_OP_ADD] = add,
@@ -403,9 +429,6 @@ static const run_op_t ops[OR_OP_KINDS] = {
 
 const char *or_gpu_cannot_run(const or_model_t *model)
 {
-    if (model->arch->has_experts) {
-        return "experts";
-    }
     for (const or_op_t *op = model->arch->layer_ops; op->kind != OR_OP_END; op++) {
         if (ops[op->kind] == NULL) {
             return "some operation";
