@@ -36,7 +36,8 @@ struct float_product_t {
     or_cuda_span_t spans[OR_CUDA_SPANS_MAX];
 };
 
-// What a thread block multiplies: all rows with the one matrix, or those of a group with an expert.
+// What a thread block multiplies: all rows with the one matrix, or those of a group with an expert. It is looked up where it
+// is needed, as registers are dear in between.
 typedef struct {
     const char *panels;
     const float *x;
@@ -103,7 +104,6 @@ typedef struct {
     const char
         *weights; // of the block's first panel, the thread's first piece of the span's first tile
     const float *inputs; // of the thread's first row, its quad of the span's first tile
-    const float *rows;   // of the operands, whichever are the block's
     or_cuda_span_t span;
     uint32_t first_row; // of the block
     uint32_t last_row;  // of its rows, counted from there
@@ -124,7 +124,6 @@ OR_DEVICE source_t source_of(const float_product_t &product, const operands_t &o
     return {own.panels + first_panel * product.panel_bytes + first_piece * sizeof(uint4),
             own.x + (first_row + least(threadIdx.x / T::QUADS, last_row)) * product.x_stride +
                 (span.first - product.x_first) + threadIdx.x % T::QUADS * QUAD,
-            own.x,
             span,
             first_row,
             last_row,
@@ -165,6 +164,7 @@ OR_DEVICE void copy_ragged_tile(const float_product_t &product, const source_t *
                                 uint4 *weights, float4 *inputs)
 {
     const uint32_t left = from->span.count - done;
+    const float *x = own_operands(product).x;
     const char *w = from->weights + (size_t)done * T::STEP_PIECES * sizeof *weights;
     for (uint32_t panel = 0; panel < T::PANELS; panel++) {
         for (uint32_t i = 0; i < T::PIECES; i += T::THREADS) {
@@ -180,7 +180,7 @@ OR_DEVICE void copy_ragged_tile(const float_product_t &product, const source_t *
         float *to = (float *)&inputs[row * T::ROW_QUADS] + step;
         const size_t rows_before = least(row, from->last_row);
         if (step < left) {
-            or_copy_float(to, from->rows + (from->first_row + rows_before) * product.x_stride +
+            or_copy_float(to, x + (from->first_row + rows_before) * product.x_stride +
                                   (from->span.first - product.x_first) + done + step);
         } else {
             *to = -0.0f;
@@ -310,9 +310,10 @@ template <typename T> OR_DEVICE place_t own_place(void)
 }
 
 template <typename T>
-OR_DEVICE void write_sums(const float_product_t &product, const operands_t &own, uint32_t output,
-                          uint32_t row, const float sums[T::ROWS][T::OUTPUTS])
+OR_DEVICE void write_sums(const float_product_t &product, uint32_t output, uint32_t row,
+                          const float sums[T::ROWS][T::OUTPUTS])
 {
+    const operands_t own = own_operands(product);
     float *y = own.y + blockIdx.y * product.part_stride + output;
     if (output / OR_PANEL >= product.panel_count) {
         return;
@@ -366,8 +367,7 @@ template <typename T> OR_GLOBAL void multiply_floats(const float_product_t produ
         multiply_tile<T>((const char *)(weights + stage * T::STAGE_PIECES) + column,
                          inputs + stage * T::STAGE_QUADS + own.row * T::ROW_QUADS, sums);
     }
-    write_sums<T>(product, operands, first_panel * OR_PANEL + own.output, first_row + own.row,
-                  sums);
+    write_sums<T>(product, first_panel * OR_PANEL + own.output, first_row + own.row, sums);
 }
 
 // ---- launching ----

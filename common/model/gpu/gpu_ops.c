@@ -431,7 +431,7 @@ const char *or_gpu_cannot_run(const or_model_t *model)
 {
     for (const or_op_t *op = model->arch->layer_ops; op->kind != OR_OP_END; op++) {
         if (ops[op->kind] == NULL) {
-            return "some operation";
+            return "operations of its own";
         }
     }
     return NULL;
