@@ -1,9 +1,10 @@
 #include "common/model/cpu/experts.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "common/base/inline.h"
-#include "common/base/math/elementwise_inline.h"
+#include "common/base/math/math.h"
 #include "common/base/parts.h"
 #include "common/model/cpu/elementwise.h"
 #include "common/model/model_internal.h"
@@ -126,7 +127,7 @@ void or_experts_free(or_model_t *model)
     or_activations_fini(&model->experts.shared_gate);
 }
 
-uint64_t or_experts_layer_bytes(const or_layer_t *layer)
+static uint64_t bytes_of_layer(const or_layer_t *layer)
 {
     return layer->expert_gate.bytes + layer->expert_up.bytes + layer->expert_down.bytes;
 }
@@ -135,7 +136,7 @@ uint64_t or_experts_bytes(const or_model_t *model)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < or_span_length(model->share.layers); i++) {
-        bytes += or_experts_layer_bytes(&model->layers[i]);
+        bytes += bytes_of_layer(&model->layers[i]);
     }
     return bytes;
 }
@@ -167,6 +168,12 @@ void or_experts_choose(const float *logits, uint32_t count, uint32_t used, uint3
     }
 }
 
+static float sigmoid(double x)
+{
+    double grown = or_exp(-fabs(x)); // never too large for a double
+    return (float)((x < 0 ? grown : 1) / (1 + grown));
+}
+
 // Logits become weights. What is chosen by may have a bias that weights have not.
 static void weigh_row(const or_model_t *model, const or_layer_t *layer, float *logits,
                       uint32_t *chosen)
@@ -180,7 +187,7 @@ static void weigh_row(const or_model_t *model, const or_layer_t *layer, float *l
     }
     const float *bias = layer->router_bias; // NULL if the family's table has none
     for (uint32_t e = 0; e < count; e++) {
-        logits[e] = inline_sigmoid((double)logits[e]);
+        logits[e] = sigmoid((double)logits[e]);
         biased[e] = logits[e] + (bias != NULL ? bias[e] : 0);
     }
     or_experts_choose(biased, count, used, chosen);
@@ -386,7 +393,7 @@ float or_experts_shared_weight(const or_model_t *model, const or_layer_t *layer,
     for (uint32_t i = 0; i < model->shape.width; i++) {
         logit += (double)h[i] * (double)layer->shared_router[i];
     }
-    return inline_sigmoid(logit);
+    return sigmoid(logit);
 }
 
 static void activate_shared(void *context, uint32_t worker, uint32_t begin, uint32_t end)
@@ -435,7 +442,7 @@ static void sum_entries(const tile_t *tile)
         }
     }
     experts->read.experts += count;
-    experts->read.weights += count * (or_experts_layer_bytes(tile->layer) / model->shape.experts);
+    experts->read.weights += count * (bytes_of_layer(tile->layer) / model->shape.experts);
     if (common_ffn(model, tile->layer) > 0) {
         experts->parts[count++] = (or_part_product_t){.matrix = tile->layer->shared_down,
                                                       .x = &experts->shared_gate,

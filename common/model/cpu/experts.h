@@ -63,9 +63,8 @@ void or_experts_free(or_model_t *model);
 // Write the `used` experts with the largest of `count` logits, in ascending order; of equal logits those with the lower
 // number are taken. 1 <= used <= count <= OR_EXPERTS_MAX.
 void or_experts_choose(const float *logits, uint32_t count, uint32_t used, uint32_t *chosen);
-// Return the bytes of this rank's part of all experts; of those of a layer.
+// Return the bytes of this rank's part of all experts.
 uint64_t or_experts_bytes(const or_model_t *model);
-uint64_t or_experts_layer_bytes(const or_layer_t *layer);
 // Choose experts for the rows of h.
 void or_experts_route(or_model_t *model, const or_layer_t *layer, uint32_t rows);
 // Return what the shared expert's part of a row of h is multiplied with; 1 where there is no router for it.

@@ -157,6 +157,11 @@ void or_gpu_route(or_model_t *model, const or_layer_t *layer, uint32_t rows)
                                                     experts->weights));
 }
 
+static uint64_t bytes_of_layer(const or_layer_t *layer)
+{
+    return layer->expert_gate.bytes + layer->expert_up.bytes + layer->expert_down.bytes;
+}
+
 or_model_reads_t or_gpu_experts_read(const or_model_t *model)
 {
     or_gpu_t *gpu = model->gpu;
@@ -168,7 +173,7 @@ or_model_reads_t or_gpu_experts_read(const or_model_t *model)
             gpu, gpu->functions->download(gpu->cuda, &taken, gpu->experts.taken + i, sizeof taken));
         or_gpu_keep(gpu, gpu->functions->wait(gpu->cuda));
         reads.experts += taken;
-        reads.weights += taken * (or_experts_layer_bytes(layer) / model->shape.experts);
+        reads.weights += taken * (bytes_of_layer(layer) / model->shape.experts);
     }
     return reads;
 }
