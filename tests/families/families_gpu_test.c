@@ -11,56 +11,62 @@
 #include "tests/support/requantize.h"
 
 #define VOCAB 64u
-#define WINDOW 64u // of the models that have one
-#define POSITIONS 30u
+#define POSITIONS 12u
 #define POSITIONS_MOST 300u
 #define STEPS 3u // of one token each, behind these
 #define NODES 4u
 #define ROWS_MOST (POSITIONS_MOST + STEPS + NODES)
+#define WINDOW ".sliding_window"
+#define ORIGINAL ".original_context_length"
+#define CONTEXT ".context_length"
 
 typedef struct {
     const char *name;
-    const char *lack;   // what a GPU cannot run; NULL: it runs the family
+    const char *lack; // what a GPU cannot run; NULL: it runs the family
+    const char
+        *key; // that has another number, so that a short text meets a window's end; NULL: none
+    uint32_t value;
     uint32_t positions; // 0: POSITIONS
 } family_t;
 
 static const family_t families[] = {
-    {"cohere2/0", NULL, WINDOW + 16},
-    {"command-r/0", NULL, 0},
-    {"ernie4_5/0", NULL, 0},
-    {"exaone4/0", NULL, 0},
-    {"exaone4/1", NULL, WINDOW + 16},
-    {"falcon/1", NULL, 0},
-    {"gemma/0", NULL, 0},
-    {"gemma2/0", NULL, WINDOW + 16},
-    {"gemma3/0", NULL, WINDOW + 16},
-    {"glm4/0", NULL, 0},
-    {"gpt2/0", NULL, 0},
-    {"granite/0", NULL, 0},
-    {"llama/0", NULL, 0},
-    {"llama/1", NULL, 0},
-    {"mistral/0", NULL, 0},
-    {"mistral3/0", NULL, WINDOW + 16}, // from where on queries grow, too
-    {"olmo2/0", NULL, 0},
-    {"opt/0", NULL, 0},
-    {"phi3/0", NULL, POSITIONS_MOST},
-    {"phi3/1", NULL, 0},
-    {"qwen2/0", NULL, 0},
-    {"qwen3/0", NULL, 0},
-    {"smollm3/0", NULL, 0},
-    {"starcoder2/0", NULL, 0},
-    {"yarn/0", NULL, 0},
-    {"mixtral/0", NULL, 0},
-    {"qwen2moe/0", NULL, 0},
-    {"qwen3moe/0", NULL, 0},
-    {"olmoe/0", NULL, 0},
-    {"glm4moe/1", NULL, 0},
-    {"gpt-oss/0", NULL, WINDOW + 16},
+    {"cohere2/0", NULL, WINDOW, 5, 0},
+    {"command-r/0", NULL, NULL, 0, 0},
+    {"ernie4_5/0", NULL, NULL, 0, 0},
+    {"exaone4/0", NULL, NULL, 0, 0},
+    {"exaone4/1", NULL, WINDOW, 1, 0},
+    {"falcon/1", NULL, NULL, 0, 0},
+    {"gemma/0", NULL, NULL, 0, 0},
+    {"gemma2/0", NULL, WINDOW, 9, 0},
+    {"gemma3/0", NULL, WINDOW, 7, 0},
+    {"glm4/0", NULL, NULL, 0, 0},
+    {"gpt2/0", NULL, NULL, 0, 0},
+    {"granite/0", NULL, NULL, 0, 0},
+    {"llama/0", NULL, NULL, 0, 0},
+    {"llama/1", NULL, NULL, 0, 0},
+    {"mistral/0", NULL, NULL, 0, 0},
+    {"mistral3/0", NULL, ORIGINAL, 4, 0}, // after which queries grow
+    {"olmo2/0", NULL, NULL, 0, 0},
+    {"opt/0", NULL, NULL, 0, 0},
+    {"phi3/0", NULL, CONTEXT, 2 * POSITIONS_MOST, POSITIONS_MOST},
+    {"phi3/1", NULL, NULL, 0, 0},
+    {"qwen2/0", NULL, NULL, 0, 0},
+    {"qwen3/0", NULL, NULL, 0, 0},
+    {"smollm3/0", NULL, NULL, 0, 0},
+    {"starcoder2/0", NULL, NULL, 0, 0},
+    {"yarn/0", NULL, NULL, 0, 0},
+    {"mixtral/0", NULL, NULL, 0, 0},
+    {"qwen2moe/0", NULL, NULL, 0, 0},
+    {"qwen3moe/0", NULL, NULL, 0, 0},
+    {"olmoe/0", NULL, NULL, 0, 0},
+    {"glm4moe/1", NULL, NULL, 0, 0},
+    {"gpt-oss/0", NULL, WINDOW, 6, 0},
 };
 
 // Experts of quantised weights, one family with layers that have none.
-static const family_t quantised[] = {
-    {"mixtral/0", NULL, 0}, {"qwen2moe/0", NULL, 0}, {"glm4moe/0", NULL, 0}};
+static const family_t quantised[] = {{"mixtral/0", NULL, NULL, 0, 0},
+                                     {"qwen2moe/0", NULL, NULL, 0, 0},
+                                     {"glm4moe/0", NULL, NULL, 0, 0}};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -127,9 +133,7 @@ static void check_file(const char *path, uint32_t positions, uint32_t host_layer
 static void check(const family_t *family, bool quantises, uint32_t host_layers)
 {
     const uint32_t positions = family->positions > 0 ? family->positions : POSITIONS;
-    char *path = positions < POSITIONS_MOST
-                     ? family_file_make(family->name)
-                     : family_file_make_longer(family->name, 2 * POSITIONS_MOST);
+    char *path = family_file_make_with(family->name, family->key, family->value);
     print_message("%s\n", family->name);
     if (quantises) {
         char *floats = path;
