@@ -62,7 +62,7 @@ or_model_memory_t or_model_memory(const or_model_t *model)
 
 or_model_reads_t or_model_reads(const or_model_t *model)
 {
-    or_model_reads_t reads = model->experts.read;
+    or_model_reads_t reads = model->gpu != NULL ? or_gpu_experts_read(model) : model->experts.read;
     reads.weights += model->weight_bytes - or_experts_bytes(model);
     return reads;
 }

@@ -136,7 +136,7 @@ const char *or_model_arith_id(const or_model_t *model);
 // reason. NULL if there is nothing to add, or no GPU here.
 const char *or_model_sums(const or_model_t *model);
 or_model_memory_t or_model_memory(const or_model_t *model);
-// Return what the last pass read. All weights count but those of experts that no row took.
+// Return what the last pass read. All weights count but those of experts that no row took. On a GPU it waits for the pass.
 or_model_reads_t or_model_reads(const or_model_t *model);
 // Has the model's device or its packed file failed? Then every pass fails from now on, and the sentence is recorded.
 bool or_model_is_lost(const or_model_t *model);

@@ -3,9 +3,19 @@
 
 #include <assert.h>
 
+#include "common/base/math/elementwise_inline.h"
+
 #define THREADS_MIN 256u
 #define THREADS_MAX 512u
 #define SCORES_OF_THREAD (OR_ATTENTION_PART / WARP) // at a time, so that each warp has a part
+
+// Each thread caps those that largest_score has it read.
+OR_DEVICE void cap_scores(float *scores, uint32_t n, float cap)
+{
+    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
+        scores[i] = inline_softcap(scores[i], cap);
+    }
+}
 
 // The order does not matter: NaNs are passed over, and the sign of a zero does not change a difference.
 OR_DEVICE float largest_score(const float *scores, uint32_t n)
@@ -30,27 +40,30 @@ OR_DEVICE float largest_score(const float *scores, uint32_t n)
 
 // Make of some scores, at most SCORES_OF_THREAD a thread, their exponentials, also in shared memory. All are loaded before
 // the first is used.
-OR_DEVICE void exponentiate_stage(float *scores, uint32_t count, float largest, float *stage)
+OR_DEVICE void exponentiate_stage(float *scores, uint32_t skipped, uint32_t count, float largest,
+                                  float *stage)
 {
     float own[SCORES_OF_THREAD];
     for (uint32_t i = 0; i < SCORES_OF_THREAD; i++) {
         uint32_t at = i * blockDim.x + threadIdx.x;
-        own[i] = at < count ? scores[at] : 0.0f;
+        own[i] = at >= skipped && at < count ? scores[at] : 0.0f;
     }
     for (uint32_t i = 0; i < SCORES_OF_THREAD; i++) {
         uint32_t at = i * blockDim.x + threadIdx.x;
-        if (at < count) {
+        if (at >= skipped && at < count) {
             stage[at] = canonical_exp(own[i] - largest);
             scores[at] = stage[at];
         }
     }
 }
 
-// Return the sum of this warp's part of a stage, +0 where there is none. A warp's upper half does what the lower does.
-OR_DEVICE float sum_part(const float *stage, uint32_t count)
+// Return the sum of this warp's part of a stage, +0 where there is none. The first `skipped` scores are nobody's: lane 0
+// begins behind them. A warp's upper half does what the lower does.
+OR_DEVICE float sum_part(const float *stage, uint32_t skipped, uint32_t count)
 {
     uint32_t begin = threadIdx.x / WARP * OR_ATTENTION_PART;
     uint32_t end = begin + OR_ATTENTION_PART < count ? begin + OR_ATTENTION_PART : count;
+    begin = begin > skipped ? begin : skipped;
     float sum = 0.0f;
     for (uint32_t i = begin + threadIdx.x % LANES; i < end; i += LANES) {
         sum += stage[i];
@@ -58,17 +71,21 @@ OR_DEVICE float sum_part(const float *stage, uint32_t count)
     return lane_sum(sum);
 }
 
-// Make of each score its exponential, and return the factor that makes the sum of all 1.
-OR_DEVICE float exponentiate(float *scores, uint32_t n, float largest, float *stage)
+// Make of the scores begin .. end - 1 their exponentials, and return the factor that makes the sum of all 1. Stages begin
+// with parts.
+OR_DEVICE float exponentiate(float *scores, uint32_t begin, uint32_t end, float largest,
+                             float *stage)
 {
     OR_SHARED(float, of_warps, THREADS_MAX / WARP);
     uint32_t most = blockDim.x * SCORES_OF_THREAD;
     float total = 0.0f;
-    for (uint32_t first = 0; first < n; first += most) {
-        uint32_t count = n - first < most ? n - first : most;
-        exponentiate_stage(scores + first, count, largest, stage);
+    for (uint32_t first = begin / OR_ATTENTION_PART * OR_ATTENTION_PART; first < end;
+         first += most) {
+        uint32_t count = end - first < most ? end - first : most;
+        uint32_t skipped = begin > first ? begin - first : 0;
+        exponentiate_stage(scores + first, skipped, count, largest, stage);
         or_block_wait();
-        float sum = sum_part(stage, count);
+        float sum = sum_part(stage, skipped, count);
         if (threadIdx.x % WARP == 0) {
             of_warps[threadIdx.x / WARP] = sum;
         }
@@ -80,23 +97,41 @@ OR_DEVICE float exponentiate(float *scores, uint32_t n, float largest, float *st
     return 1.0f / total;
 }
 
-OR_GLOBAL void weigh_rows(attention_t a)
+// CAPPED: scores are capped, which takes registers that other models do without.
+template <bool CAPPED> OR_GLOBAL void weigh_rows(attention_t a)
 {
     OR_SHARED_DYNAMIC(float, stage);
     float *scores = scores_of(&a, blockIdx.x, blockIdx.y);
-    uint32_t n = seen_by(&a, blockIdx.x);
-    float factor = exponentiate(scores, n, largest_score(scores, n), stage);
-    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
+    uint32_t first = first_seen_by(&a, blockIdx.x);
+    uint32_t end = seen_by(&a, blockIdx.x);
+    if constexpr (CAPPED) {
+        cap_scores(scores + first, end - first, a.how.softcap);
+    }
+    uint32_t sinks = a.how.sinks ? 1 : 0; // behind the scores of positions
+    if (sinks > 0) {
+        if (threadIdx.x == 0) {
+            scores[end] = a.how.sinks[blockIdx.y];
+        }
+        or_block_wait();
+    }
+    float largest = largest_score(scores + first, end + sinks - first);
+    float factor = exponentiate(scores, first, end + sinks, largest, stage);
+    for (uint32_t i = first + threadIdx.x; i < end; i += blockDim.x) {
         scores[i] *= factor;
     }
 }
 
-// A warp for each part, as far as a block may have them at a time.
+// A warp for each part that a row may attend to, as far as a block may have them at a time.
 static int launch_weights(or_cuda_t *cuda, const attention_t *a)
 {
-    uint32_t threads = a->parts < THREADS_MAX / WARP ? a->parts * WARP : THREADS_MAX;
+    uint32_t parts = a->parts;
+    if (a->how.window > 0 && a->how.window / OR_ATTENTION_PART + 2 < parts) {
+        parts = a->how.window / OR_ATTENTION_PART + 2;
+    }
+    uint32_t threads = parts < THREADS_MAX / WARP ? parts * WARP : THREADS_MAX;
     threads = threads > THREADS_MIN ? threads : THREADS_MIN;
-    return or_launch(cuda, weigh_rows, dim3(a->rows, a->heads.count), dim3(threads),
+    return or_launch(cuda, a->how.softcap > 0 ? weigh_rows<true> : weigh_rows<false>,
+                     dim3(a->rows, a->heads.count), dim3(threads),
                      threads * SCORES_OF_THREAD * sizeof(float), *a);
 }
 
@@ -116,8 +151,9 @@ static int attend(or_cuda_t *cuda, const attention_t *a, const query_t *query,
 
 int or_cuda_attention(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
                       const or_cuda_seen_t *seen, uint32_t rows, const float *query,
-                      size_t query_stride, const or_cuda_heads_t *heads, float scale, float *scores,
-                      size_t scores_stride, const or_cuda_rows_t *to)
+                      size_t query_stride, const or_cuda_heads_t *heads,
+                      const or_cuda_attention_t *attention, float *scores, size_t scores_stride,
+                      const or_cuda_rows_t *to)
 {
     if (rows == 0 || heads->count == 0) {
         return OR_CUDA_OK;
@@ -129,11 +165,12 @@ int or_cuda_attention(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
                      seen,
                      rows,
                      *heads,
+                     *attention,
                      scores,
                      scores_stride,
                      scores + (size_t)rows * heads->count * scores_stride,
                      (uint32_t)((scores_stride + OR_ATTENTION_PART - 1) / OR_ATTENTION_PART)};
-    query_t queries = {query, query_stride, scale};
+    query_t queries = {query, query_stride};
     // Blocks that reach over heads are made when these are whole.
     bool straddles = to->blocks && kv->head_dim % OR_QUANT_BLOCK != 0;
     or_cuda_rows_t sums = *to;

@@ -22,6 +22,7 @@ typedef struct {
     const or_cuda_seen_t *seen;
     uint32_t rows;
     or_cuda_heads_t heads;
+    or_cuda_attention_t how;
     float *scores;
     size_t scores_stride;
     float *sums; // [rows][heads.count][parts][head_dim] of each part, for blocks that take one each
@@ -59,10 +60,17 @@ OR_DEVICE uint32_t seen_by(const attention_t *a, uint32_t row)
     return a->seen[row].committed + a->seen[row].chain_count;
 }
 
+// Return the first position that a row attends to.
+OR_DEVICE uint32_t first_seen_by(const attention_t *a, uint32_t row)
+{
+    uint32_t window = a->how.window;
+    uint32_t seen = window > 0 ? seen_by(a, row) : 0;
+    return seen > window ? seen - window : 0;
+}
+
 typedef struct {
     const float *values;
     size_t stride;
-    float scale;
 } query_t;
 
 // The first step and the last, as or_cuda_attention is told; neither rows nor heads are none.
@@ -73,21 +81,17 @@ int or_cuda_attention_values(or_cuda_t *cuda, const attention_t *a, const or_cud
 
 typedef struct {
     uint32_t first;
-    uint32_t rows;      // 0: the block of a row before takes this one, too
-    uint32_t committed; // the most that one of the rows sees of the pages
+    uint32_t rows;       // 0: the block of a row before takes this one, too
+    uint32_t committed;  // the most that one of the rows sees of the pages
+    uint32_t first_seen; // the first position that one of the rows attends to
     const uint32_t *pages;
 } run_t;
-
-OR_DEVICE uint32_t least_in_warp(uint32_t value)
-{
-    return ~largest_in_warp(~value);
-}
 
 // The rows from `first` on that see the same pages; it begins anew at each multiple of rows_max, which is less
 // than a warp. Each lane looks at one row.
 OR_DEVICE run_t find_run(const attention_t *a, uint32_t first, uint32_t rows_max)
 {
-    run_t run = {first, 0, 0, a->seen[first].pages};
+    run_t run = {first, 0, 0, 0, a->seen[first].pages};
     if (first % rows_max != 0 && a->seen[first - 1].pages == run.pages) {
         return run;
     }
@@ -97,5 +101,8 @@ OR_DEVICE run_t find_run(const attention_t *a, uint32_t first, uint32_t rows_max
         lane < rows_max - first % rows_max && row < a->rows && a->seen[row].pages == run.pages;
     run.rows = least_in_warp(belongs ? WARP : lane);
     run.committed = largest_in_warp(lane < run.rows ? a->seen[row].committed : 0);
+    if (a->how.window > 0) {
+        run.first_seen = least_in_warp(lane < run.rows ? first_seen_by(a, row) : UINT32_MAX);
+    }
     return run;
 }

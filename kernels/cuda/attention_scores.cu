@@ -62,7 +62,7 @@ OR_DEVICE void multiply(const float *queries, uint32_t head_dim, const vector_t<
 // A page's positions, each for the rows that see it.
 template <typename T, uint32_t QUERIES>
 OR_DEVICE void score_page(const attention_t *a, const run_t *run, uint32_t kv_head, uint32_t page,
-                          const float *queries, float scale)
+                          const float *queries)
 {
     uint32_t lane = threadIdx.x % WARP;
     vector_t<T> key = page_vector<T>(&a->kv, KEYS, a->layer, kv_head, run->pages[page], lane);
@@ -74,7 +74,7 @@ OR_DEVICE void score_page(const attention_t *a, const run_t *run, uint32_t kv_he
         uint32_t row = run->first + q / group;
         bool there = q < run->rows * group && has_head(a, kv_head, q % group);
         if (there && position < a->seen[row].committed) {
-            scores_of(a, row, head_of(a, kv_head, q % group))[position] = scale * dots[q];
+            scores_of(a, row, head_of(a, kv_head, q % group))[position] = a->how.scale * dots[q];
         }
     }
 }
@@ -82,7 +82,7 @@ OR_DEVICE void score_page(const attention_t *a, const run_t *run, uint32_t kv_he
 // The ancestors of the run's row `index`. All queries are multiplied, its own are kept.
 template <typename T, uint32_t QUERIES>
 OR_DEVICE void score_chain(const attention_t *a, const run_t *run, uint32_t kv_head, uint32_t index,
-                           const float *queries, float scale)
+                           const float *queries)
 {
     uint32_t row = run->first + index;
     const or_cuda_seen_t *seen = &a->seen[row];
@@ -95,13 +95,13 @@ OR_DEVICE void score_chain(const attention_t *a, const run_t *run, uint32_t kv_h
         for (uint32_t q = 0; q < QUERIES; q++) {
             if (q / group == index && has_head(a, kv_head, q % group)) {
                 uint32_t head = head_of(a, kv_head, q % group);
-                scores_of(a, row, head)[seen->committed + i] = scale * dots[q];
+                scores_of(a, row, head)[seen->committed + i] = a->how.scale * dots[q];
             }
         }
     }
 }
 
-// A warp takes every so many of the run's pages, and after those of its rows.
+// A warp takes every so many of the run's pages, from the first that a row attends to on, and after those of its rows.
 template <typename T, uint32_t QUERIES>
 OR_GLOBAL void score_rows(attention_t a, query_t query, uint32_t rows_max)
 {
@@ -109,7 +109,8 @@ OR_GLOBAL void score_rows(attention_t a, query_t query, uint32_t rows_max)
     uint32_t kv_head = blockIdx.z;
     run_t run = find_run(&a, blockIdx.x, rows_max);
     uint32_t pages = (run.committed + OR_KV_BLOCK - 1) / OR_KV_BLOCK;
-    uint32_t first = blockIdx.y * WARPS;
+    uint32_t first_page = run.first_seen / OR_KV_BLOCK;
+    uint32_t first = (first_page < pages ? first_page : pages) + blockIdx.y * WARPS;
     if (run.rows == 0 || first >= pages + run.rows) {
         return;
     }
@@ -117,9 +118,9 @@ OR_GLOBAL void score_rows(attention_t a, query_t query, uint32_t rows_max)
     or_block_wait();
     for (uint32_t i = first + threadIdx.x / WARP; i < pages + run.rows; i += gridDim.y * WARPS) {
         if (i < pages) {
-            score_page<T, QUERIES>(&a, &run, kv_head, i, queries, query.scale);
+            score_page<T, QUERIES>(&a, &run, kv_head, i, queries);
         } else {
-            score_chain<T, QUERIES>(&a, &run, kv_head, i - pages, queries, query.scale);
+            score_chain<T, QUERIES>(&a, &run, kv_head, i - pages, queries);
         }
     }
 }
@@ -128,7 +129,11 @@ template <typename T, uint32_t QUERIES>
 static int launch_scores_of(or_cuda_t *cuda, const attention_t *a, const query_t *query,
                             uint32_t rows_max)
 {
-    size_t items = a->scores_stride / OR_KV_BLOCK + 1 + rows_max;
+    size_t positions = a->scores_stride;
+    if (a->how.window > 0 && a->how.window < positions) {
+        positions = a->how.window;
+    }
+    size_t items = positions / OR_KV_BLOCK + 1 + rows_max;
     size_t splits = (items + WARPS - 1) / WARPS;
     uint32_t y = splits < SPLITS_MAX ? (uint32_t)splits : SPLITS_MAX;
     return or_launch(cuda, score_rows<T, QUERIES>, dim3(a->rows, y, a->kv.kv_heads),

@@ -20,8 +20,9 @@ CANONICAL uint32_t slices_of(const attention_t *a)
 // and are not kept.
 typedef struct {
     uint32_t row;
-    uint32_t committed; // 0 where the run has no such row
-    uint32_t first;     // query head
+    uint32_t committed;  // 0 where the run has no such row
+    uint32_t first_seen; // the first position that the row attends to
+    uint32_t first;      // query head
     uint32_t heads;
 } share_t;
 
@@ -35,10 +36,11 @@ OR_DEVICE share_t find_share(const attention_t *a, const run_t *run, uint32_t kv
     uint32_t begin = kv_head * group > a->heads.first ? head_of(a, kv_head, 0) : 0;
     uint32_t end = head_of(a, kv_head, group);
     end = end < a->heads.count ? end : a->heads.count;
-    share_t share = {warp / shares, 0, begin + warp % shares * queries, 0};
+    share_t share = {warp / shares, 0, 0, begin + warp % shares * queries, 0};
     if (share.row < run->rows) {
         share.row += run->first;
         share.committed = a->seen[share.row].committed;
+        share.first_seen = first_seen_by(a, share.row);
         uint32_t left = share.first < end ? end - share.first : 0;
         share.heads = left < queries ? left : queries;
     }
@@ -83,7 +85,8 @@ OR_DEVICE void fetch(const attention_t *a, const run_t *run, const share_t *shar
         const float *scores = scores_of(a, share->row, share->first + q);
         for (uint32_t i = 0; i < STAGE / WARP; i++) {
             uint32_t weighted = first + i * WARP + lane;
-            bool there = q < share->heads && weighted < share->committed;
+            bool there =
+                q < share->heads && weighted >= share->first_seen && weighted < share->committed;
             ahead->weights[q][i] = there ? scores[weighted] : 0.0f;
         }
     }
@@ -130,21 +133,28 @@ OR_DEVICE void add_stage(const float *values, const float *weights, uint32_t cou
     }
 }
 
+// The part that a position is in.
+OR_DEVICE uint32_t part_of(uint32_t position)
+{
+    return position / OR_ATTENTION_PART;
+}
+
 // The sums of a warp's queries: `own` of the part that it is in, `before` of all parts before that.
 template <uint32_t QUERIES> struct sums_t {
-    uint32_t begin, end; // positions that the block takes: a part, or all
+    uint32_t begin, end; // positions that the block takes: a part, or all from the first part on
     float own[QUERIES];
     float before[QUERIES];
 };
 
-// Begin a part where this position is the first of one.
-template <uint32_t QUERIES> OR_DEVICE void enter(sums_t<QUERIES> *sums, uint32_t position)
+// Begin a part where this position is the first of one. What is summed before the row's first part counts nothing.
+template <uint32_t QUERIES>
+OR_DEVICE void enter(const share_t *share, sums_t<QUERIES> *sums, uint32_t position)
 {
     if (position % OR_ATTENTION_PART != 0 || position == sums->begin) {
         return;
     }
     for (uint32_t q = 0; q < QUERIES; q++) {
-        bool first = position == OR_ATTENTION_PART;
+        bool first = part_of(position) == part_of(share->first_seen) + 1;
         sums->before[q] = first ? sums->own[q] : sums->before[q] + sums->own[q];
         sums->own[q] = 0.0f;
     }
@@ -156,9 +166,10 @@ OR_DEVICE void add_chain(const attention_t *a, const share_t *share, uint32_t kv
 {
     const or_cuda_seen_t *seen = &a->seen[share->row];
     const float *scores = scores_of(a, share->row, share->first);
-    uint32_t skipped = sums->begin > seen->committed ? sums->begin - seen->committed : 0;
+    uint32_t begin = sums->begin > share->first_seen ? sums->begin : share->first_seen;
+    uint32_t skipped = begin > seen->committed ? begin - seen->committed : 0;
     for (uint32_t i = skipped; i < seen->chain_count && seen->committed + i < sums->end; i++) {
-        enter(sums, seen->committed + i);
+        enter(share, sums, seen->committed + i);
         vector_t<T> value = slot_vector<T>(&a->kv, VALUES, a->layer, kv_head, seen->slots,
                                            seen->slots_max, seen->chain[i]);
         float number = widen(value.numbers[d], scale_at(&value, d));
@@ -176,8 +187,8 @@ template <uint32_t QUERIES>
 OR_DEVICE void finish(const attention_t *a, const or_cuda_rows_t *to, const share_t *share,
                       uint32_t d, const sums_t<QUERIES> *sums)
 {
-    bool several =
-        share->heads > 0 && seen_by(a, share->row) > OR_ATTENTION_PART; // else there may be no row
+    bool several = share->heads > 0 && part_of(seen_by(a, share->row) - 1) >
+                                           part_of(share->first_seen); // else there may be no row
     for (uint32_t q = 0; q < share->heads; q++) {
         uint32_t begin = (share->first + q) * a->kv.head_dim;
         float sum = several ? sums->before[q] + sums->own[q] : sums->own[q];
@@ -191,8 +202,9 @@ OR_DEVICE void leave_part(const attention_t *a, const share_t *share, uint32_t d
                           const sums_t<QUERIES> *sums)
 {
     for (uint32_t q = 0; q < share->heads; q++) {
-        if (sums->begin < seen_by(a, share->row) && d < a->kv.head_dim) {
-            uint32_t part = sums->begin / OR_ATTENTION_PART;
+        uint32_t part = part_of(sums->begin);
+        if (part >= part_of(share->first_seen) && sums->begin < seen_by(a, share->row) &&
+            d < a->kv.head_dim) {
             sums_of(a, share->row, share->first + q, part)[d] = sums->own[q];
         }
     }
@@ -215,12 +227,17 @@ OR_GLOBAL void sum_rows(attention_t a, or_cuda_rows_t to, uint32_t rows_max, boo
     share_t share = find_share(&a, &run, kv_head, QUERIES);
     const float *own_weights = weights + threadIdx.x / WARP * QUERIES * STAGE;
     sums_t<QUERIES> sums = {};
-    sums.begin = blockIdx.y / slices * OR_ATTENTION_PART;
+    sums.begin = (apart ? blockIdx.y / slices : part_of(run.first_seen)) * OR_ATTENTION_PART;
     sums.end = apart ? sums.begin + OR_ATTENTION_PART : UINT32_MAX;
+    if (sums.end <= run.first_seen) {
+        return; // nobody attends to this part
+    }
     uint32_t end = run.committed < sums.end ? run.committed : sums.end;
+    uint32_t begin = run.first_seen / STAGE * STAGE;
+    begin = begin > sums.begin ? begin : sums.begin;
     ahead_t<T, QUERIES> ahead;
-    fetch(&a, &run, &share, kv_head, d, sums.begin, &ahead);
-    for (uint32_t first = sums.begin; first < end; first += STAGE) {
+    fetch(&a, &run, &share, kv_head, d, begin, &ahead);
+    for (uint32_t first = begin; first < end; first += STAGE) {
         or_block_wait();
         put_on_stage(&ahead, values, weights);
         or_block_wait();
@@ -229,7 +246,7 @@ OR_GLOBAL void sum_rows(attention_t a, or_cuda_rows_t to, uint32_t rows_max, boo
         }
         if (share.committed > first) {
             uint32_t rest = share.committed - first;
-            enter(&sums, first);
+            enter(&share, &sums, first);
             add_stage<QUERIES>(values + lane, own_weights, rest < STAGE ? rest : STAGE, sums.own);
         }
     }
@@ -243,18 +260,19 @@ OR_GLOBAL void sum_rows(attention_t a, or_cuda_rows_t to, uint32_t rows_max, boo
     }
 }
 
-// Add up the parts that each row sees, in order. A thread has a dimension of a head.
+// Add up the parts that each row attends to, in order. A thread has a dimension of a head.
 OR_GLOBAL void add_parts(attention_t a, or_cuda_rows_t to)
 {
     uint32_t row = blockIdx.x;
     uint32_t i = blockIdx.y * blockDim.x + threadIdx.x;
     uint32_t n = a.heads.count * a.kv.head_dim;
-    uint32_t parts = (seen_by(&a, row) - 1) / OR_ATTENTION_PART + 1;
+    uint32_t first = part_of(first_seen_by(&a, row));
+    uint32_t last = part_of(seen_by(&a, row) - 1);
     float sum = 0.0f;
     if (i < n) {
         const float *sums = sums_of(&a, row, i / a.kv.head_dim, 0) + i % a.kv.head_dim;
-        sum = sums[0];
-        for (uint32_t part = 1; part < parts; part++) {
+        sum = sums[(size_t)first * a.kv.head_dim];
+        for (uint32_t part = first + 1; part <= last; part++) {
             sum += sums[(size_t)part * a.kv.head_dim];
         }
     }

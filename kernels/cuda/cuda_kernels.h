@@ -55,6 +55,10 @@ int or_cuda_rope(or_cuda_t *cuda, bool halves, float *x, size_t x_stride, uint32
                  uint32_t head_dim, uint32_t dims, const float *cosine, const float *sine,
                  const uint32_t *positions, uint32_t rows);
 
+// x *= 1 + growth * ln(1 + floor(position / unit)) of n floats of rows, by row r's position.
+int or_cuda_scale_by_position(or_cuda_t *cuda, float *x, size_t x_stride, uint32_t n, float growth,
+                              uint32_t unit, const uint32_t *positions, uint32_t rows);
+
 // The activations of common/model/cpu/elementwise.h.
 typedef enum {
     OR_CUDA_SILU_GATED,
@@ -95,6 +99,19 @@ typedef struct {
     uint32_t count; // 0: the product is +0
 } or_cuda_span_t;
 
+// Rows that follow each other and are multiplied with the same expert, one of several matrices of one shape.
+typedef struct {
+    uint32_t expert;
+    uint32_t first; // row of x and of y
+    uint32_t count; // 0: there is nothing to do
+} or_cuda_group_t;
+
+typedef struct {
+    const or_cuda_group_t *groups; // [count] in device memory
+    uint32_t count;
+    size_t expert_bytes; // from the panels of an expert to those of the next
+} or_cuda_groups_t;
+
 // Parts of the same panels' product, one for each of 1 to OR_CUDA_SPANS_MAX spans: part s is y + s * part_stride.
 typedef struct {
     const or_cuda_span_t *spans; // on the host, read before the call returns
@@ -103,6 +120,9 @@ typedef struct {
     float *y;         // [rows][y_stride], 16 floats for each panel
     size_t y_stride;
     size_t part_stride;
+    // The matrix is as many as there are experts, and so are the products: `rows` is the most that a group has. NULL: it
+    // is one. Read before the call returns, but for the groups.
+    const or_cuda_groups_t *groups;
 } or_cuda_parts_t;
 
 // This is matmul_quants of kernels.h. `panels` are as or_quant_pack writes them, each at a multiple of 8 bytes.
@@ -185,14 +205,24 @@ static inline size_t or_cuda_attention_floats(size_t positions, uint32_t head_di
     return positions + (positions + OR_ATTENTION_PART - 1) / OR_ATTENTION_PART * head_dim;
 }
 
-// Attention of rows whose K and V are stored: query [rows][query_stride] -> to. `scale` multiplies scores. `scores` is room
-// for or_cuda_attention_floats(scores_stride, kv->head_dim) floats for each of rows * heads->count queries. No row sees
-// more than scores_stride positions, and room for more changes no bit. Canonical: chains over the positions of a part in
-// order, parts added in order (kernels.h), softmax over all of them.
+// The way in which scores become weights. Of the positions that a row sees it attends to the last `window`, or to all.
+typedef struct {
+    float scale;     // of scores
+    float softcap;   // c: scaled scores become c * tanh(score / c); 0: none
+    uint32_t window; // 0: there is none
+    // [heads->count] of each head a score more, without a value: it takes a part of the weights. NULL: there are none
+    const float *sinks;
+} or_cuda_attention_t;
+
+// Attention of rows whose K and V are stored: query [rows][query_stride] -> to. `scores` is room for
+// or_cuda_attention_floats(scores_stride, kv->head_dim) floats for each of rows * heads->count queries. No row sees more
+// than scores_stride positions, with sinks one less, and room for more changes no bit. Canonical: chains over the positions of a part in order,
+// parts added in order (kernels.h), softmax over all positions that the row attends to.
 int or_cuda_attention(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
                       const or_cuda_seen_t *seen, uint32_t rows, const float *query,
-                      size_t query_stride, const or_cuda_heads_t *heads, float scale, float *scores,
-                      size_t scores_stride, const or_cuda_rows_t *to);
+                      size_t query_stride, const or_cuda_heads_t *heads,
+                      const or_cuda_attention_t *attention, float *scores, size_t scores_stride,
+                      const or_cuda_rows_t *to);
 
 // Accepted nodes: of all layers and heads, slot from[i] becomes position `position` + i of the sequence with these page
 // numbers; `from` is in device memory.

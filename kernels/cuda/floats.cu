@@ -30,8 +30,33 @@ struct float_product_t {
     float *y;
     size_t y_stride;
     size_t part_stride;
+    const or_cuda_group_t *groups; // NULL: the rows are of one matrix
+    uint32_t group_count;
+    size_t expert_bytes;
     or_cuda_span_t spans[OR_CUDA_SPANS_MAX];
 };
+
+// What a thread block multiplies: all rows with the one matrix, or those of a group with an expert. It is looked up where it
+// is needed, as registers are dear in between.
+typedef struct {
+    const char *panels;
+    const float *x;
+    float *y;
+    uint32_t rows;
+} operands_t;
+
+OR_DEVICE operands_t own_operands(const float_product_t &product)
+{
+    operands_t own = {(const char *)product.panels, product.x, product.y, product.rows};
+    if (product.groups) {
+        const or_cuda_group_t group = product.groups[blockIdx.z];
+        own.panels += group.expert * product.expert_bytes;
+        own.x += group.first * product.x_stride;
+        own.y += group.first * product.y_stride;
+        own.rows = group.count;
+    }
+    return own;
+}
 
 // What a thread block computes. OUTPUTS and ROWS are a lane's; the outputs of LANES lanes lie side by side in a warp,
 // those of WARPS warps in a block.
@@ -91,14 +116,13 @@ OR_DEVICE uint32_t least(uint32_t a, uint32_t b)
 }
 
 template <typename T>
-OR_DEVICE source_t source_of(const float_product_t &product, or_cuda_span_t span,
-                             uint32_t first_panel, uint32_t first_row)
+OR_DEVICE source_t source_of(const float_product_t &product, const operands_t &own,
+                             or_cuda_span_t span, uint32_t first_panel, uint32_t first_row)
 {
-    const uint32_t last_row = least(product.rows - first_row, T::BLOCK_ROWS) - 1;
+    const uint32_t last_row = least(own.rows - first_row, T::BLOCK_ROWS) - 1;
     const size_t first_piece = (size_t)span.first * T::STEP_PIECES + threadIdx.x;
-    return {(const char *)product.panels + first_panel * product.panel_bytes +
-                first_piece * sizeof(uint4),
-            product.x + (first_row + least(threadIdx.x / T::QUADS, last_row)) * product.x_stride +
+    return {own.panels + first_panel * product.panel_bytes + first_piece * sizeof(uint4),
+            own.x + (first_row + least(threadIdx.x / T::QUADS, last_row)) * product.x_stride +
                 (span.first - product.x_first) + threadIdx.x % T::QUADS * QUAD,
             span,
             first_row,
@@ -140,6 +164,7 @@ OR_DEVICE void copy_ragged_tile(const float_product_t &product, const source_t *
                                 uint4 *weights, float4 *inputs)
 {
     const uint32_t left = from->span.count - done;
+    const float *x = own_operands(product).x;
     const char *w = from->weights + (size_t)done * T::STEP_PIECES * sizeof *weights;
     for (uint32_t panel = 0; panel < T::PANELS; panel++) {
         for (uint32_t i = 0; i < T::PIECES; i += T::THREADS) {
@@ -155,7 +180,7 @@ OR_DEVICE void copy_ragged_tile(const float_product_t &product, const source_t *
         float *to = (float *)&inputs[row * T::ROW_QUADS] + step;
         const size_t rows_before = least(row, from->last_row);
         if (step < left) {
-            or_copy_float(to, product.x + (from->first_row + rows_before) * product.x_stride +
+            or_copy_float(to, x + (from->first_row + rows_before) * product.x_stride +
                                   (from->span.first - product.x_first) + done + step);
         } else {
             *to = -0.0f;
@@ -288,12 +313,13 @@ template <typename T>
 OR_DEVICE void write_sums(const float_product_t &product, uint32_t output, uint32_t row,
                           const float sums[T::ROWS][T::OUTPUTS])
 {
-    float *y = product.y + blockIdx.y * product.part_stride + output;
+    const operands_t own = own_operands(product);
+    float *y = own.y + blockIdx.y * product.part_stride + output;
     if (output / OR_PANEL >= product.panel_count) {
         return;
     }
     for (uint32_t r = 0; r < T::ROWS; r++) {
-        if (row + r * T::ROW_LANES < product.rows) {
+        if (row + r * T::ROW_LANES < own.rows) {
             for (uint32_t i = 0; i < T::OUTPUTS; i++) {
                 y[(row + r * T::ROW_LANES) * product.y_stride + i] = sums[r][i];
             }
@@ -301,7 +327,7 @@ OR_DEVICE void write_sums(const float_product_t &product, uint32_t output, uint3
     }
 }
 
-// Grid: (groups of panels x groups of rows) x spans. Neighbours in the grid read the same panels.
+// Grid: (groups of panels x groups of rows) x spans x groups of experts. Neighbours in the grid read the same panels.
 template <typename T> OR_GLOBAL void multiply_floats(const float_product_t product)
 {
     OR_SHARED(uint4, weights, T::STAGES * T::STAGE_PIECES);
@@ -312,9 +338,13 @@ template <typename T> OR_GLOBAL void multiply_floats(const float_product_t produ
     const place_t own = own_place<T>();
     const uint32_t column = own.output / OR_PANEL * T::PANEL_PIECES * sizeof(uint4) +
                             own.output % OR_PANEL * T::WEIGHT_BYTES;
+    const operands_t operands = own_operands(product);
+    if (first_row >= operands.rows) {
+        return;
+    }
     float sums[T::ROWS][T::OUTPUTS] = {};
 
-    const source_t source = source_of<T>(product, span, first_panel, first_row);
+    const source_t source = source_of<T>(product, operands, span, first_panel, first_row);
     const auto copy_tile = [&](uint32_t tile) {
         const uint32_t done = tile * T::STEPS;
         uint4 *to_weights = weights + tile % T::STAGES * T::STAGE_PIECES;
@@ -348,7 +378,8 @@ template <typename T> OR_GLOBAL void multiply_floats(const float_product_t produ
 template <typename T> static int launch(or_cuda_t *cuda, float_product_t product, uint32_t spans)
 {
     product.row_groups = (product.rows - 1) / T::BLOCK_ROWS + 1;
-    dim3 grid(((product.panel_count - 1) / T::PANELS + 1) * product.row_groups, spans);
+    dim3 grid(((product.panel_count - 1) / T::PANELS + 1) * product.row_groups, spans,
+              product.groups ? product.group_count : 1);
     return or_launch(cuda, multiply_floats<T>, grid, dim3(T::THREADS), 0, product);
 }
 
@@ -420,10 +451,15 @@ int or_cuda_matmul_floats(or_cuda_t *cuda, or_cuda_float_t type, const void *pan
     assert(to->count >= 1 && to->count <= OR_CUDA_SPANS_MAX);
     assert((uintptr_t)panels % sizeof(uint4) == 0);
     assert(panel_stride * weight_bytes % sizeof(uint4) == 0);
-    if (rows == 0 || panel_count == 0) {
+    if (rows == 0 || panel_count == 0 || (to->groups && to->groups->count == 0)) {
         return OR_CUDA_OK;
     }
     float_product_t product = {};
+    if (to->groups) {
+        product.groups = to->groups->groups;
+        product.group_count = to->groups->count;
+        product.expert_bytes = to->groups->expert_bytes;
+    }
     product.panels = panels;
     product.panel_bytes = panel_stride * weight_bytes;
     product.panel_count = panel_count;

@@ -29,6 +29,8 @@ typedef struct {
     uint32_t rows;
     uint32_t row_groups; // thread blocks for the rows of a panel
     uint32_t x_first;
+    const or_cuda_group_t *groups; // NULL: the rows are of one matrix
+    size_t expert_bytes;
     or_cuda_span_t spans[OR_CUDA_SPANS_MAX];
 } product_t;
 
@@ -290,7 +292,18 @@ OR_GLOBAL void multiply(const uint8_t *panels, const or_q8_block_t *x, float *y,
     const uint32_t first_row = blockIdx.x % p.row_groups * chunk::ROWS;
     const uint32_t row = threadIdx.x / OR_PANEL; // and every CHAIN_ROWS-th from there on
     const or_cuda_span_t span = own_span(&p);
-    const uint32_t rows = p.rows - first_row;
+    uint32_t rows = p.rows;
+    if (p.groups) {
+        const or_cuda_group_t group = p.groups[blockIdx.y];
+        panels += group.expert * p.expert_bytes;
+        x += group.first * p.x_stride;
+        y += group.first * p.y_stride;
+        rows = group.count;
+        if (first_row >= rows) {
+            return;
+        }
+    }
+    rows -= first_row;
     const UNIT *w = (const UNIT *)(panels + panel * p.panel_bytes);
     const task_t task = {x + first_row * p.x_stride, p.x_stride, p.x_first,
                          rows < chunk::ROWS ? rows : chunk::ROWS, span.first + span.count};
@@ -333,9 +346,10 @@ static int launch_tiles(or_cuda_t *cuda, const void *panels, uint32_t panel_coun
                         const or_q8_block_t *x, const or_cuda_parts_t *to, product_t p)
 {
     p.row_groups = (p.rows - 1) / (TILES * TILE_ROWS) + 1;
-    return or_launch(cuda, multiply<TYPE, UNIT, TILES>,
-                     dim3(panel_count * p.row_groups, 1, to->count), dim3(THREADS), 0,
-                     (const uint8_t *)panels, x, to->y, p);
+    return or_launch(
+        cuda, multiply<TYPE, UNIT, TILES>,
+        dim3(panel_count * p.row_groups, to->groups ? to->groups->count : 1, to->count),
+        dim3(THREADS), 0, (const uint8_t *)panels, x, to->y, p);
 }
 
 template <or_quant_t TYPE, typename UNIT>
@@ -371,10 +385,14 @@ int or_cuda_matmul_quants(or_cuda_t *cuda, or_quant_t type, const void *panels, 
 {
     assert((uintptr_t)panels % sizeof(uint2) == 0 && panel_bytes % sizeof(uint2) == 0);
     assert(to->count <= OR_CUDA_SPANS_MAX);
-    if (panel_count == 0 || rows == 0 || to->count == 0) {
+    if (panel_count == 0 || rows == 0 || to->count == 0 || (to->groups && to->groups->count == 0)) {
         return OR_CUDA_OK;
     }
     product_t p = {};
+    if (to->groups) {
+        p.groups = to->groups->groups;
+        p.expert_bytes = to->groups->expert_bytes;
+    }
     p.panel_bytes = panel_bytes;
     p.x_stride = x_stride;
     p.y_stride = to->y_stride;

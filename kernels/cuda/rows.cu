@@ -8,20 +8,6 @@
 
 // ---- element by element ----
 
-#define THREADS 256u
-
-// A thread for each of n elements in each row, in whole warps. Rows are many in x, the one dimension of a
-// grid that is as good as endless.
-static dim3 row_grid(uint32_t rows, uint32_t n)
-{
-    return dim3(rows, (n - 1) / THREADS + 1);
-}
-
-OR_DEVICE uint32_t row_element(void)
-{
-    return blockIdx.y * THREADS + threadIdx.x;
-}
-
 OR_GLOBAL void rope_rows(bool halves, float *x, size_t x_stride, uint32_t pairs, uint32_t head_dim,
                          uint32_t dims, const float *cosine, const float *sine,
                          const uint32_t *positions)
@@ -46,8 +32,29 @@ int or_cuda_rope(or_cuda_t *cuda, bool halves, float *x, size_t x_stride, uint32
     if (rows == 0 || pairs == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, rope_rows, row_grid(rows, pairs), dim3(THREADS), 0, halves, x, x_stride,
-                     pairs, head_dim, dims, cosine, sine, positions);
+    return or_launch(cuda, rope_rows, row_grid(rows, pairs), dim3(ROW_THREADS), 0, halves, x,
+                     x_stride, pairs, head_dim, dims, cosine, sine, positions);
+}
+
+OR_GLOBAL void scale_rows_by_position(float *x, size_t x_stride, uint32_t n, float growth,
+                                      uint32_t unit, const uint32_t *positions)
+{
+    uint32_t i = row_element();
+    if (i < n) {
+        uint32_t times = positions[blockIdx.x] / unit;
+        double factor = 1 + (double)growth * inline_ln(1.0 + times);
+        x[blockIdx.x * x_stride + i] *= (float)factor;
+    }
+}
+
+int or_cuda_scale_by_position(or_cuda_t *cuda, float *x, size_t x_stride, uint32_t n, float growth,
+                              uint32_t unit, const uint32_t *positions, uint32_t rows)
+{
+    if (rows == 0 || n == 0) {
+        return OR_CUDA_OK;
+    }
+    return or_launch(cuda, scale_rows_by_position, row_grid(rows, n), dim3(ROW_THREADS), 0, x,
+                     x_stride, n, growth, unit, positions);
 }
 
 template <or_cuda_activation_t ACTIVATION> OR_DEVICE float activated(float gate, float up)
@@ -103,8 +110,8 @@ int or_cuda_activate(or_cuda_t *cuda, or_cuda_activation_t activation, const or_
     if (rows == 0 || n == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, activate_kernel(activation), row_grid(rows, n), dim3(THREADS), 0, *gate,
-                     up, up_stride, n);
+    return or_launch(cuda, activate_kernel(activation), row_grid(rows, n), dim3(ROW_THREADS), 0,
+                     *gate, up, up_stride, n);
 }
 
 OR_GLOBAL void scale_rows(const float *x, size_t x_stride, float factor, uint32_t n,
@@ -121,8 +128,8 @@ int or_cuda_scale(or_cuda_t *cuda, const float *x, size_t x_stride, float factor
     if (rows == 0 || n == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, scale_rows, row_grid(rows, n), dim3(THREADS), 0, x, x_stride, factor, n,
-                     *to);
+    return or_launch(cuda, scale_rows, row_grid(rows, n), dim3(ROW_THREADS), 0, x, x_stride, factor,
+                     n, *to);
 }
 
 OR_GLOBAL void softcap_rows(float *x, size_t x_stride, float cap, uint32_t n)
@@ -140,7 +147,8 @@ int or_cuda_softcap(or_cuda_t *cuda, float *x, size_t x_stride, float cap, uint3
     if (rows == 0 || n == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, softcap_rows, row_grid(rows, n), dim3(THREADS), 0, x, x_stride, cap, n);
+    return or_launch(cuda, softcap_rows, row_grid(rows, n), dim3(ROW_THREADS), 0, x, x_stride, cap,
+                     n);
 }
 
 OR_GLOBAL void add_rows(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t n)
@@ -157,8 +165,8 @@ int or_cuda_add(or_cuda_t *cuda, float *y, size_t y_stride, const float *x, size
     if (rows == 0 || n == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, add_rows, row_grid(rows, n), dim3(THREADS), 0, y, y_stride, x, x_stride,
-                     n);
+    return or_launch(cuda, add_rows, row_grid(rows, n), dim3(ROW_THREADS), 0, y, y_stride, x,
+                     x_stride, n);
 }
 
 OR_GLOBAL void quantize_rows(or_cuda_rows_t x, uint32_t n)
@@ -178,7 +186,7 @@ int or_cuda_quantize(or_cuda_t *cuda, const or_cuda_rows_t *x, uint32_t n, uint3
     if (rows == 0 || n == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, quantize_rows, row_grid(rows, n), dim3(THREADS), 0, *x, n);
+    return or_launch(cuda, quantize_rows, row_grid(rows, n), dim3(ROW_THREADS), 0, *x, n);
 }
 
 // ---- embeddings ----
@@ -213,7 +221,7 @@ int or_cuda_embed(or_cuda_t *cuda, or_cuda_float_t type, const void *panels, siz
     if (rows == 0 || width == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, embed_rows, row_grid(rows, width), dim3(THREADS), 0, type, panels,
+    return or_launch(cuda, embed_rows, row_grid(rows, width), dim3(ROW_THREADS), 0, type, panels,
                      panel_stride, width, tokens, x, x_stride);
 }
 
@@ -267,8 +275,8 @@ int or_cuda_add_parts(or_cuda_t *cuda, bool over, float *y, size_t y_stride, con
     if (rows == 0 || n == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, add_parts_kernel(count), row_grid(rows, n), dim3(THREADS), 0, over, y,
-                     y_stride, parts, part_stride, p_stride, n);
+    return or_launch(cuda, add_parts_kernel(count), row_grid(rows, n), dim3(ROW_THREADS), 0, over,
+                     y, y_stride, parts, part_stride, p_stride, n);
 }
 
 // ---- rmsnorm ----
@@ -365,7 +373,7 @@ int or_cuda_rmsnorm(or_cuda_t *cuda, const float *x, size_t x_stride, const floa
 //
 // A warp has a head. All of its lanes have read the head when the first learns the sum, so it is written in place.
 
-#define HEAD_WARPS (THREADS / (2 * LANES))
+#define HEAD_WARPS (ROW_THREADS / (2 * LANES))
 
 OR_GLOBAL void rmsnorm_heads(float *x, size_t x_stride, uint32_t heads, uint32_t head_dim,
                              const float *weight, float eps)
@@ -389,8 +397,8 @@ int or_cuda_rmsnorm_heads(or_cuda_t *cuda, float *x, size_t x_stride, uint32_t h
     if (rows == 0 || heads == 0 || head_dim == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, rmsnorm_heads, dim3(rows, (heads - 1) / HEAD_WARPS + 1), dim3(THREADS),
-                     0, x, x_stride, heads, head_dim, weight, eps);
+    return or_launch(cuda, rmsnorm_heads, dim3(rows, (heads - 1) / HEAD_WARPS + 1),
+                     dim3(ROW_THREADS), 0, x, x_stride, heads, head_dim, weight, eps);
 }
 
 // ---- layer norm ----

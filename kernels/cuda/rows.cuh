@@ -6,6 +6,20 @@
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/cuda_portable.cuh"
 
+#define ROW_THREADS 256u
+
+// A thread for each of n elements in each row, in whole warps. Rows are many in x, the one dimension of a
+// grid that is as good as endless.
+static inline dim3 row_grid(uint32_t rows, uint32_t n)
+{
+    return dim3(rows, (n - 1) / ROW_THREADS + 1);
+}
+
+OR_DEVICE uint32_t row_element(void)
+{
+    return blockIdx.y * ROW_THREADS + threadIdx.x;
+}
+
 // canonical_lane_sum of the lanes of half a warp, in each of them: a + b is b + a.
 OR_DEVICE float lane_sum(float value)
 {
@@ -22,6 +36,11 @@ OR_DEVICE uint32_t largest_in_warp(uint32_t value)
         value = other > value ? other : value;
     }
     return value;
+}
+
+OR_DEVICE uint32_t least_in_warp(uint32_t value)
+{
+    return ~largest_in_warp(~value);
 }
 
 OR_DEVICE int32_t sum_in_half_warp(int32_t value)

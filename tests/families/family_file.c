@@ -90,8 +90,20 @@ static off_t write_tensor(const or_gguf_t *gguf, uint64_t index, int fd, off_t o
     return offset + (off_t)((tensor->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
 }
 
-// Copy the recipe to the file. Return its size, which is where data begin.
-static off_t copy_head(const char *name, int fd)
+// Write over the number behind the metadata key that ends with `key`.
+static void set_number(char *head, size_t bytes, const char *key, uint32_t value)
+{
+    uint32_t type;
+    char *at = memmem(head, bytes, key, strlen(key));
+    assert_non_null(at);
+    at += strlen(key);
+    memcpy(&type, at, sizeof type);
+    assert_int_equal(type, OR_GGUF_U32);
+    memcpy(at + sizeof type, &value, sizeof value);
+}
+
+// Copy the recipe to the file, with another number for a key unless that is NULL. Return its size, which is where data begin.
+static off_t copy_head(const char *name, const char *key, uint32_t value, int fd)
 {
     static char head[1u << 16];
     char path[128];
@@ -105,17 +117,20 @@ static off_t copy_head(const char *name, int fd)
     fclose(in);
     assert_in_range(bytes, ALIGNMENT, sizeof head - 1);
     assert_int_equal(bytes % ALIGNMENT, 0);
+    if (key != NULL) {
+        set_number(head, bytes, key, value);
+    }
     assert_int_equal(write(fd, head, bytes), bytes);
     return (off_t)bytes;
 }
 
-char *family_file_make(const char *name)
+char *family_file_make_with(const char *name, const char *key, uint32_t value)
 {
     int fd = memfd_create("family.gguf", MFD_CLOEXEC); // open until the process ends
     assert_true(fd >= 0);
     char *path = NULL;
     assert_true(asprintf(&path, "/proc/%d/fd/%d", (int)getpid(), fd) > 0);
-    off_t offset = copy_head(name, fd);
+    off_t offset = copy_head(name, key, value, fd);
     assert_int_equal(ftruncate(fd, offset + DATA_MAX), 0); // room for all data until they are known
     or_gguf_t *gguf = NULL;
     require_ok(or_gguf_open(path, &gguf));
@@ -125,6 +140,11 @@ char *family_file_make(const char *name)
     or_gguf_close(&gguf);
     assert_int_equal(ftruncate(fd, offset), 0);
     return path;
+}
+
+char *family_file_make(const char *name)
+{
+    return family_file_make_with(name, NULL, 0);
 }
 
 uint32_t family_file_tokens(const or_gguf_t *gguf, int32_t *tokens, uint32_t max)

@@ -11,6 +11,8 @@
 // Make the model "FAMILY/SEED" in memory. Return a path that any process may open while this one lives; the caller frees it.
 // Fails the test if the recipe cannot be read or a tensor has no rule.
 char *family_file_make(const char *name);
+// The same with another number for the metadata key that ends with `key`, which the recipe must have.
+char *family_file_make_with(const char *name, const char *key, uint32_t value);
 
 // Read transformers' `count` logits of the model, those of the first position first.
 void family_file_logits(const char *name, float *logits, size_t count);

@@ -92,13 +92,14 @@ static int tensor_or_not(or_cuda_tensor_t *tensor, const or_cuda_tensor_matrix_t
 
 static int attention_or_not(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
                             const or_cuda_seen_t *seen, uint32_t rows, const float *query,
-                            size_t query_stride, const or_cuda_heads_t *heads, float scale,
-                            float *scores, size_t scores_stride, const or_cuda_rows_t *to)
+                            size_t query_stride, const or_cuda_heads_t *heads,
+                            const or_cuda_attention_t *attention, float *scores,
+                            size_t scores_stride, const or_cuda_rows_t *to)
 {
     return without.attention
                ? OR_CUDA_OK
                : or_gpu_functions()->attention(cuda, kv, layer, seen, rows, query, query_stride,
-                                               heads, scale, scores, scores_stride, to);
+                                               heads, attention, scores, scores_stride, to);
 }
 
 static int download_or_not(or_cuda_t *cuda, void *to, const void *from, size_t bytes)

@@ -10,6 +10,7 @@
 
 #include "common/gguf/gguf_test_file.h"
 #include "common/model/gpu/gpu_internal.h"
+#include "tests/families/family_file.h"
 #include "tests/model/model_fixture.h"
 
 #define ROWS 16u
@@ -579,6 +580,15 @@ static void rows_are_as_passes_make_them(void **state)
     check("tests/model/data/qwen2-bf16.gguf", false, OR_KV_Q8_0, test_runs(1));
 }
 
+// What is launched is the same whichever experts the rows take; some layers have windows, and heads have sinks.
+static void experts_make_them_too(void **state)
+{
+    (void)state;
+    char *path = family_file_make("gpt-oss/0");
+    check(path, false, OR_KV_F16, test_runs(1));
+    free(path);
+}
+
 static void tensor_cores_make_them_too(void **state)
 {
     (void)state;
@@ -643,6 +653,7 @@ int main(void)
     fixture_need_gpu();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_as_passes_make_them),
+        cmocka_unit_test(experts_make_them_too),
         cmocka_unit_test(tensor_cores_make_them_too),
         cmocka_unit_test(trees_grow_to_the_end_of_the_context),
         cmocka_unit_test(a_text_grows_out_of_its_step),

@@ -5,9 +5,6 @@
 
 #include "common/base/math/elementwise_inline.h"
 
-#define CLAMP 7.0f
-#define CLAMPED_STEEPNESS 1.702f
-
 void or_scale(float *x, uint32_t n, float factor)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -46,14 +43,11 @@ void or_silu_gated(const or_kernels_t *kernels, float *gate, float *up, uint32_t
     kernels->swiglu(gate, up, n);
 }
 
-// With z = 1.702 x the formula is z * sigmoid(z) * (up + 1) / 1.702, and the kernel has the first part. NaN stays.
 void or_clamped_gated(const or_kernels_t *kernels, float *gate, float *up, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        float x = gate[i] > CLAMP ? CLAMP : gate[i];
-        float factor = up[i] > CLAMP ? CLAMP : up[i] < -CLAMP ? -CLAMP : up[i];
-        gate[i] = CLAMPED_STEEPNESS * x;
-        up[i] = (factor + 1) / CLAMPED_STEEPNESS;
+        gate[i] = inline_clamped_gate(gate[i]);
+        up[i] = inline_clamped_up(up[i]);
     }
     kernels->swiglu(gate, up, n);
 }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_experts.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/cuda_peers.h"
 #include "kernels/cuda/cuda_tensor.h"
@@ -23,10 +24,12 @@
     row(record_begin) row(record_end) \
     row(loop_begin) row(loop_end) row(replay) row(recording_free) \
     row(peers_name) row(peers_id) row(peers_join) row(peers_leave) row(peers_gather) \
-    row(rmsnorm) row(rmsnorm_heads) row(layer_norm) row(rope) row(activate) row(scale) row(softcap) \
+    row(rmsnorm) row(rmsnorm_heads) row(layer_norm) row(rope) row(scale_by_position) row(activate) row(scale) row(softcap) \
     row(add) row(add_parts) row(matmul_quants) \
     row(matmul_floats) row(tensor_open) row(tensor_close) row(tensor_name) row(tensor_prepare) \
     row(matmul_tensor) row(embed) row(store_kv) row(attention) row(accept) row(slots_bytes) \
+    row(choose_experts) row(group_entries) row(gather) row(activate_experts) row(weigh_shared) \
+    row(sum_entries) row(bias_experts) \
     row(contenders) row(contenders_bytes) row(grow) row(grow_bytes) row(reject) row(reject_bytes)
 // clang-format on
 

@@ -5,7 +5,7 @@
 
 // ---- the memory of passes and contests (model_draws.h), and what travels to other ranks ----
 
-static void describe_rows(const or_gpu_t *gpu, size_t width, size_t stride, or_cuda_rows_t *rows)
+void or_gpu_describe_rows(const or_gpu_t *gpu, size_t width, size_t stride, or_cuda_rows_t *rows)
 {
     rows->stride = stride;
     rows->blocks_stride = (width + OR_QUANT_BLOCK - 1) / OR_QUANT_BLOCK;
@@ -16,9 +16,9 @@ static void describe_rows(const or_gpu_t *gpu, size_t width, size_t stride, or_c
 // What attention wants for one row that sees the whole context, with the room that is usual for some more.
 static size_t scores_floats(const or_model_t *model)
 {
-    size_t row =
-        or_span_length(model->share.heads) *
-        or_cuda_attention_floats(or_gpu_steps_round(model->context), model->shape.head_dim);
+    size_t stride = or_gpu_scores_stride(model, or_gpu_steps_round(model->context));
+    size_t row = or_span_length(model->share.heads) *
+                 or_cuda_attention_floats(stride, model->shape.head_dim);
     size_t most = model->rows_max * row;
     size_t usual = most < OR_GPU_SCORES ? most : OR_GPU_SCORES;
     return row > usual ? row : usual;
@@ -29,9 +29,10 @@ static void describe(or_model_t *model)
     or_gpu_t *gpu = model->gpu;
     const or_share_t *share = &model->share;
     size_t heads = (size_t)or_span_length(share->heads) * model->shape.head_dim;
-    describe_rows(gpu, model->shape.width, model->width_stride, &gpu->h);
-    describe_rows(gpu, heads, model->query_stride, &gpu->attended);
-    describe_rows(gpu, or_span_length(share->ffn), model->ffn_stride, &gpu->gate);
+    or_gpu_describe_rows(gpu, model->shape.width, model->width_stride, &gpu->h);
+    or_gpu_describe_rows(gpu, heads, model->query_stride, &gpu->attended);
+    or_gpu_describe_rows(gpu, or_span_length(share->ffn), model->ffn_stride, &gpu->gate);
+    or_gpu_experts_describe(model);
     gpu->scores_floats = scores_floats(model);
     gpu->tables.bytes = or_gpu_tables_bytes(model);
 }
@@ -51,6 +52,8 @@ static or_status_t each_part(or_model_t *model, or_quantised_rows_t quantised, o
     const size_t rows = model->rows_max;
     const size_t logits_rows = at_most(rows, OR_LOGITS_ROWS);
     const size_t room = or_gpu_tensor_room(gpu, rows);
+    const size_t ffn_rows = or_gpu_ffn_rows(model);
+    const size_t ffn_room = or_gpu_tensor_room(gpu, ffn_rows);
     const size_t halves = gpu->tensor != NULL ? room * sizeof *gpu->h.halves : 0;
     const size_t logits =
         model->share.has_head ? or_gpu_tensor_room(gpu, logits_rows) * model->vocab_stride : 0;
@@ -69,15 +72,15 @@ static or_status_t each_part(or_model_t *model, or_quantised_rows_t quantised, o
         {&gpu->attended.blocks, OR_GPU_BUFFER,
          quantised.attended ? rows * gpu->attended.blocks_stride * block : 0},
         {&gpu->attended.halves, OR_GPU_BUFFER, halves * gpu->attended.halves_stride},
-        {&gpu->gate.values, OR_GPU_BUFFER, room * gpu->gate.stride * number},
+        {&gpu->gate.values, OR_GPU_BUFFER, ffn_room * gpu->gate.stride * number},
         {&gpu->gate.blocks, OR_GPU_BUFFER,
-         quantised.gate ? rows * gpu->gate.blocks_stride * block : 0},
+         quantised.gate ? ffn_rows * gpu->gate.blocks_stride * block : 0},
         {&gpu->gate.halves, OR_GPU_BUFFER, halves * gpu->gate.halves_stride},
         {&gpu->x, OR_GPU_BUFFER, rows * width * number},
         {&gpu->query, OR_GPU_BUFFER, room * model->query_stride * number},
         {&gpu->key, OR_GPU_BUFFER, room * model->kv_stride * number},
         {&gpu->value, OR_GPU_BUFFER, room * model->kv_stride * number},
-        {&gpu->up, OR_GPU_BUFFER, room * model->ffn_stride * number},
+        {&gpu->up, OR_GPU_BUFFER, ffn_room * model->ffn_stride * number},
         {&gpu->parts, OR_GPU_BUFFER, or_span_length(model->share.shards) * room * width * number},
         {&gpu->scores, OR_GPU_BUFFER, gpu->scores_floats * number},
         {&gpu->logits, OR_GPU_BUFFER, logits * number},
@@ -310,6 +313,7 @@ or_status_t or_gpu_buffers_create(or_model_t *model, or_quantised_rows_t quantis
     model->gpu->embedding = head_embeds(model) ? &model->head : NULL;
     describe(model);
     or_status_t status = each_part(model, quantised, or_gpu_take_parts);
+    status = status != OR_OK ? status : or_gpu_experts_each(model, or_gpu_take_parts);
     return status != OR_OK ? status : create_contests(model);
 }
 
@@ -324,5 +328,6 @@ void or_gpu_buffers_free(or_model_t *model)
     free_embedding(gpu);
     free(gpu->contests.scores);
     free(gpu->contests.ids);
+    or_gpu_experts_each(model, or_gpu_give_parts);
     each_part(model, (or_quantised_rows_t){0}, or_gpu_give_parts);
 }

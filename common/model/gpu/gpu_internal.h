@@ -3,7 +3,7 @@
 //     load     gpu_open.c (the device)  gpu.c (its errors, and what moves there)  gpu_buffers.c (memory of passes and trees)
 //              gpu_layers.c (layers that are away)
 //     a pass   gpu_kv.c (pages, slots, and the tables by which kernels find them)  gpu_products.c (matrices)
-//              gpu_ops.c (a layer's operations) gpu_forward.c (the layers, the head)
+//              gpu_ops.c (a layer's operations) gpu_experts.c (those of experts) gpu_forward.c (the layers, the head)
 //              gpu_steps.c (launches that are recorded and replayed)
 //              gpu_ranks.c (what travels to other ranks, and whether that needs the host)
 //     a tree   gpu_growth.c (contenders of a row; all passes of a tree without a word to the host)
@@ -70,6 +70,24 @@ typedef struct {
     double *scores; // likewise
 } or_gpu_contests_t;
 
+// What experts need besides gate and up, which have a row for each entry (kernels/cuda/cuda_experts.h). All is in the
+// device's memory, and NULL of a model without experts.
+typedef struct {
+    uint32_t rows_max; // that are computed together
+    size_t logits_stride;
+    float *logits;             // [rows_max of the model][logits_stride]
+    uint32_t *chosen;          // [rows_max of the model][used]
+    float *weights;            // likewise
+    uint32_t *taken;           // [layers] experts that the last pass took
+    or_cuda_entries_t entries; // of rows that are computed together
+    or_cuda_rows_t h;          // of entries
+    float *products;           // [this rank's shards][entries][width_stride]
+    // The expert that all rows take, or the FFN of a layer without experts; of all rows of a pass.
+    or_cuda_rows_t shared_gate;
+    float *shared_up;      // [rows_max of the model][shared_gate.stride]
+    float *shared_weights; // [rows_max of the model]
+} or_gpu_experts_t;
+
 // All pointers are to the device's memory unless said.
 struct or_gpu {
     const or_gpu_functions_t *functions;
@@ -109,6 +127,7 @@ struct or_gpu {
     size_t scores_floats;
     or_cuda_rows_t gate;
     float *up; // [rows_max][ffn_stride]
+    or_gpu_experts_t experts;
     // [this rank's shards][rows_max][width_stride]; products' rows are whole tiles (or_gpu_tensor_room). Sums that are not
     // added to x at once lie where the first shard's did.
     float *parts;
@@ -180,6 +199,8 @@ void or_gpu_close(or_gpu_t **gpu_p);
 or_status_t or_gpu_buffers_create(or_model_t *model, or_quantised_rows_t quantised);
 // Free all of it. Does nothing without a GPU.
 void or_gpu_buffers_free(or_model_t *model);
+// Describe rows of `width` floats, but for where they are.
+void or_gpu_describe_rows(const or_gpu_t *gpu, size_t width, size_t stride, or_cuda_rows_t *rows);
 
 // ---- gpu_kv.c ----
 
@@ -235,17 +256,28 @@ or_status_t or_gpu_prepare_products(or_model_t *model);
 // The products of rows with the outputs of a matrix that are here, in y [rows][y_stride], which has room for whole tiles.
 void or_gpu_project(or_model_t *model, const or_matrix_t *matrix, const or_cuda_rows_t *x,
                     uint32_t rows, float *y, size_t y_stride);
-// The products of h with several matrices, each on a branch of its own (or_cuda_part): alone the small ones leave most of a
-// device idle. Those by tensor cores share a workspace, so they follow one another.
+// The products of x with several matrices, each on a branch of its own (or_cuda_part): alone the small ones leave most of a
+// device idle. Those by tensor cores share a workspace, so they follow one another. With `groups`, whose expert_bytes are not
+// looked at, each matrix is experts, and rows are as or_cuda_parts_t has them.
 typedef struct {
     const or_matrix_t *matrix;
     float *y;
     size_t stride;
 } or_gpu_projection_t;
-void or_gpu_project_all(or_model_t *model, const or_gpu_projection_t *projections, uint32_t count,
-                        uint32_t rows);
-// Sum the products of rows with a matrix that is cut along its inputs, by `unit_size` of them, in the tree of shards and
-// ranks. The sum is added to `to` [rows][width_stride], or with `over` written there. OR_ERR_IO, or why another rank is not heard.
+void or_gpu_project_all(or_model_t *model, const or_cuda_rows_t *x,
+                        const or_gpu_projection_t *projections, uint32_t count,
+                        const or_cuda_groups_t *groups, uint32_t rows);
+// The products with a matrix that is cut along its inputs, by `unit_size` of them: y [this rank's shards][part_stride], in
+// rows of width_stride floats. `groups` as above.
+void or_gpu_multiply_shards(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
+                            uint32_t unit_size, const or_cuda_rows_t *from,
+                            const or_cuda_groups_t *groups, uint32_t rows, float *y,
+                            size_t part_stride);
+// Sum such products, which are in gpu->parts, in the tree of shards and ranks. The sum is added to `to`
+// [rows][width_stride], or with `over` written there. OR_ERR_IO, or why another rank is not heard.
+or_status_t or_gpu_add_shards(or_model_t *model, size_t part_stride, uint32_t rows, bool over,
+                              float *to);
+// Both: the products of rows, which end in `to`.
 or_status_t or_gpu_sum_products(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
                                 uint32_t unit_size, const or_cuda_rows_t *from, uint32_t rows,
                                 bool over, float *to);
@@ -255,8 +287,27 @@ or_cuda_rows_t or_gpu_rows_from(const or_cuda_rows_t *rows, size_t first);
 or_cuda_float_t or_gpu_float_type(or_tensor_type_t type);
 size_t or_gpu_float_panel(const or_matrix_t *matrix);
 
+// ---- gpu_experts.c ----
+
+// Describe what or_gpu_experts_t has, once the layers are described; take it, or give it back.
+void or_gpu_experts_describe(or_model_t *model);
+or_status_t or_gpu_experts_each(or_model_t *model, or_gpu_parts_t *each);
+// Return the rows that gate and up have.
+size_t or_gpu_ffn_rows(const or_model_t *model);
+// Choose experts for the rows of h.
+void or_gpu_route(or_model_t *model, const or_layer_t *layer, uint32_t rows);
+// Sum those chosen as or_gpu_add_shards does.
+or_status_t or_gpu_run_experts(or_model_t *model, const or_layer_t *layer, uint32_t index,
+                               uint32_t rows, bool over, float *to);
+// Add the biases of their downs to sums [rows][width_stride].
+void or_gpu_bias_experts(or_model_t *model, const or_layer_t *layer, uint32_t rows, float *sums);
+// Return what the last pass read of experts. It waits for the pass.
+or_model_reads_t or_gpu_experts_read(const or_model_t *model);
+
 // ---- gpu_ops.c ----
 
+// Return the room for scores that a row of attention takes which sees so many positions, whole blocks of them.
+size_t or_gpu_scores_stride(const or_model_t *model, uint32_t positions);
 // Return a few words on what of the model a GPU cannot run; NULL if it can run all.
 const char *or_gpu_cannot_run(const or_model_t *model);
 // Launch the operations of a layer of this stage. OR_ERR_IO, or why another rank is not heard.

@@ -22,11 +22,18 @@ static or_matrix_t *matrix_of(or_layer_t *layer, const or_arch_tensor_t *tensor)
     return (or_matrix_t *)((char *)layer + tensor->offset);
 }
 
+// Is this row of the table a matrix of the layer? Of a family whose first layers have no experts two rows may have one place.
+static bool is_matrix(const or_model_t *model, const or_arch_tensor_t *tensor, uint32_t index)
+{
+    return tensor->outputs != OR_DIM_ONE &&
+           or_arch_layer_has(&model->shape, tensor, model->share.layers.begin + index);
+}
+
 static uint64_t layer_bytes(const or_model_t *model, uint32_t index)
 {
     uint64_t bytes = 0;
     for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
-        if (t->outputs != OR_DIM_ONE) {
+        if (is_matrix(model, t, index)) {
             bytes += aligned(matrix_of(&model->layers[index], t)->bytes);
         }
     }
@@ -147,7 +154,7 @@ static void fetch(or_model_t *model, uint32_t index)
     *layer = model->layers[index];
     or_gpu_keep(gpu, gpu->functions->hold_fetches(gpu->cuda));
     for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
-        if (t->outputs != OR_DIM_ONE) {
+        if (is_matrix(model, t, index)) {
             or_matrix_t *matrix = matrix_of(layer, t);
             or_gpu_keep(gpu, gpu->functions->fetch(gpu->cuda, to, matrix->memory, matrix->bytes));
             matrix->memory = to;

@@ -78,6 +78,12 @@ static or_status_t open_tensor(or_model_t *model)
 {
     or_gpu_t *gpu = model->gpu;
     bool has_bf16 = or_tensors_have(model, OR_TENSOR_BF16);
+    if (model->arch->has_experts) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "tensor cores do not multiply experts yet, which %s has; choose --arith "
+                       "canonical",
+                       or_gguf_path(model->gguf));
+    }
     if (!has_bf16 && !or_tensors_have(model, OR_TENSOR_F16)) {
         return or_fail(OR_ERR_UNSUPPORTED,
                        "tensor cores multiply F16 and BF16 weights, and %s has none; choose "

@@ -167,6 +167,19 @@ static or_status_t rotate(or_model_t *model, const place_t *place, uint32_t rows
     return OR_OK;
 }
 
+static or_status_t grow_query(or_model_t *model, const place_t *place, uint32_t rows)
+{
+    or_gpu_t *gpu = model->gpu;
+    const or_arch_numbers_t *numbers = &model->numbers;
+    if (numbers->query_growth > 0) {
+        or_gpu_keep(gpu, gpu->functions->scale_by_position(
+                             gpu->cuda, query_of(model, place->layer), model->query_stride,
+                             or_span_length(model->share.heads) * model->shape.head_dim,
+                             numbers->query_growth, numbers->rope_original, gpu->positions, rows));
+    }
+    return OR_OK;
+}
+
 static or_status_t store(or_model_t *model, const place_t *place, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
@@ -243,7 +256,7 @@ static or_status_t add(or_model_t *model, const place_t *place, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
     const or_op_kind_t before = place->op[-1].kind;
-    if ((before == OR_OP_SUM_OUTPUT || before == OR_OP_SUM_DOWN) &&
+    if ((before == OR_OP_SUM_OUTPUT || before == OR_OP_SUM_DOWN || before == OR_OP_EXPERTS) &&
         is_added_at_once(model, place->op - 1)) {
         return OR_OK;
     }
@@ -255,7 +268,7 @@ static or_status_t add(or_model_t *model, const place_t *place, uint32_t rows)
     return OR_OK;
 }
 
-// ---- products and attention ----
+// ---- products ----
 
 static or_status_t project_qkv(or_model_t *model, const place_t *place, uint32_t rows)
 {
@@ -264,7 +277,7 @@ static or_status_t project_qkv(or_model_t *model, const place_t *place, uint32_t
     const or_gpu_projection_t projections[] = {{&layer->query, gpu->query, model->query_stride},
                                                {&layer->key, gpu->key, model->kv_stride},
                                                {&layer->value, gpu->value, model->kv_stride}};
-    or_gpu_project_all(model, projections, 3, rows);
+    or_gpu_project_all(model, &gpu->h, projections, 3, NULL, rows);
     return OR_OK;
 }
 
@@ -293,7 +306,7 @@ static or_status_t project_up(or_model_t *model, const place_t *place, uint32_t 
                                          {&layer->up, gpu->up, model->ffn_stride}};
     const or_gpu_projection_t plain = {&layer->up, gpu->gate.values, gpu->gate.stride};
     const bool has_gate = model->arch->has_gate;
-    or_gpu_project_all(model, has_gate ? gated : &plain, has_gate ? 2 : 1, rows);
+    or_gpu_project_all(model, &gpu->h, has_gate ? gated : &plain, has_gate ? 2 : 1, NULL, rows);
     return OR_OK;
 }
 
@@ -303,6 +316,30 @@ static or_status_t sum_down(or_model_t *model, const place_t *place, uint32_t ro
     return sum_products(model, place, &place->layer->down, units, OR_SHARD_FFN_UNIT,
                         &model->gpu->gate, rows);
 }
+
+// ---- experts ----
+
+static or_status_t route(or_model_t *model, const place_t *place, uint32_t rows)
+{
+    or_gpu_route(model, place->layer, rows);
+    return OR_OK;
+}
+
+static or_status_t run_experts(or_model_t *model, const place_t *place, uint32_t rows)
+{
+    or_gpu_t *gpu = model->gpu;
+    const bool over = !is_added_at_once(model, place->op);
+    return or_gpu_run_experts(model, place->layer, place->index, rows, over,
+                              over ? gpu->parts : gpu->x);
+}
+
+static or_status_t bias_experts(or_model_t *model, const place_t *place, uint32_t rows)
+{
+    or_gpu_bias_experts(model, place->layer, rows, model->gpu->parts);
+    return OR_OK;
+}
+
+// ---- attention ----
 
 // This rank's heads; it may have none.
 static or_cuda_heads_t own_heads(const or_model_t *model)
@@ -314,6 +351,21 @@ static or_cuda_heads_t own_heads(const or_model_t *model)
                              .first = share->heads.begin - share->kv_heads.begin * group};
 }
 
+static bool has_sinks(const or_arch_t *arch)
+{
+    const or_arch_tensor_t *tensor = arch->layer_tensors;
+    while (tensor->suffix != NULL && tensor->offset != offsetof(or_layer_t, sinks)) {
+        tensor++;
+    }
+    return tensor->suffix != NULL;
+}
+
+size_t or_gpu_scores_stride(const or_model_t *model, uint32_t positions)
+{
+    size_t scores = (size_t)positions + (has_sinks(model->arch) ? 1 : 0);
+    return (scores + OR_KV_BLOCK - 1) / OR_KV_BLOCK * OR_KV_BLOCK;
+}
+
 // Rows attend together as far as there is room for their scores.
 static or_status_t attend(or_model_t *model, const place_t *place, uint32_t rows)
 {
@@ -323,24 +375,29 @@ static or_status_t attend(or_model_t *model, const place_t *place, uint32_t rows
         return OR_OK;
     }
     const float *query = query_of(model, place->layer);
-    size_t blocks = (gpu->positions_max + OR_KV_BLOCK - 1) / OR_KV_BLOCK;
-    size_t stride = blocks * OR_KV_BLOCK;
+    const float *sinks = place->layer->sinks; // of all ranks' heads
+    size_t stride = or_gpu_scores_stride(model, gpu->positions_max);
     size_t floats = or_cuda_attention_floats(stride, model->shape.head_dim);
     size_t rows_max = gpu->scores_floats / (heads.count * floats);
+    const or_cuda_attention_t how = {
+        .scale = model->numbers.attention_scale,
+        .softcap = model->numbers.attention_softcap,
+        .window = place->layer->window,
+        .sinks = sinks != NULL ? sinks + model->share.heads.begin : NULL,
+    };
     for (uint32_t first = 0; first < rows; first += (uint32_t)rows_max) {
         uint32_t some = rows - first < rows_max ? rows - first : (uint32_t)rows_max;
         const or_cuda_rows_t to = or_gpu_rows_from(&gpu->attended, first);
         or_gpu_keep(gpu, gpu->functions->attention(
                              gpu->cuda, &gpu->kv, place->index, gpu->seen + first, some,
-                             query + first * model->query_stride, model->query_stride, &heads,
-                             model->numbers.attention_scale, gpu->scores, stride, &to));
+                             query + first * model->query_stride, model->query_stride, &heads, &how,
+                             gpu->scores, stride, &to));
     }
     return OR_OK;
 }
 
 // ---- what a GPU can run ----
 
-// Those without a function are of experts, or grow queries.
 static const run_op_t ops[OR_OP_KINDS] = {
     [OR_OP_NORM] = norm,
     [OR_OP_NORM_LAYER] = norm_layer,
@@ -350,6 +407,7 @@ static const run_op_t ops[OR_OP_KINDS] = {
     [OR_OP_NORM_HEADS] = norm_heads,
     [OR_OP_NORM_WHOLE] = norm_whole,
     [OR_OP_ROTATE] = rotate,
+    [OR_OP_GROW_QUERY] = grow_query,
     [OR_OP_STORE] = store,
     [OR_OP_ATTEND] = attend,
     [OR_OP_SUM_OUTPUT] = sum_output,
@@ -361,48 +419,19 @@ static const run_op_t ops[OR_OP_KINDS] = {
     [OR_OP_GELU_EXACT] = activate,
     [OR_OP_RELU] = activate,
     [OR_OP_SUM_DOWN] = sum_down,
+    [OR_OP_ROUTE] = route,
+    [OR_OP_EXPERTS] = run_experts,
+    [OR_OP_BIAS_EXPERTS] = bias_experts,
     [OR_OP_BIAS_SUMS] = bias_sums,
     [OR_OP_NORM_SUMS] = norm_sums,
     [OR_OP_ADD] = add,
 };
 
-static bool has_windows(const or_model_t *model)
-{
-    bool has = false;
-    for (uint32_t i = 0; i < model->shape.layers; i++) {
-        has = has || or_arch_window(model->arch, &model->numbers, i) > 0;
-    }
-    return has;
-}
-
-static bool has_sinks(const or_arch_t *arch)
-{
-    const or_arch_tensor_t *tensor = arch->layer_tensors;
-    while (tensor->suffix != NULL && tensor->offset != offsetof(or_layer_t, sinks)) {
-        tensor++;
-    }
-    return tensor->suffix != NULL;
-}
-
 const char *or_gpu_cannot_run(const or_model_t *model)
 {
-    const or_arch_numbers_t *numbers = &model->numbers;
-    if (model->arch->has_experts) {
-        return "experts";
-    }
-    if (numbers->attention_softcap > 0) {
-        return "capped scores";
-    }
-    if (has_windows(model)) {
-        return "windows";
-    }
-    if (has_sinks(model->arch)) {
-        return "attention sinks";
-    }
     for (const or_op_t *op = model->arch->layer_ops; op->kind != OR_OP_END; op++) {
-        bool grows = op->kind == OR_OP_GROW_QUERY;
-        if (grows ? numbers->query_growth > 0 : ops[op->kind] == NULL) {
-            return grows ? "queries that grow with their position" : "some operation";
+        if (ops[op->kind] == NULL) {
+            return "operations of its own";
         }
     }
     return NULL;

@@ -142,17 +142,37 @@ static void multiply(or_gpu_t *gpu, const or_matrix_t *m, const or_cuda_rows_t *
                                             x->stride, rows, to));
 }
 
-void or_gpu_project(or_model_t *model, const or_matrix_t *matrix, const or_cuda_rows_t *x,
-                    uint32_t rows, float *y, size_t y_stride)
+// The groups of rows that experts of this matrix have; none if groups is NULL.
+static or_cuda_groups_t groups_of(const or_matrix_t *matrix, const or_cuda_groups_t *groups)
+{
+    or_cuda_groups_t own = groups != NULL ? *groups : (or_cuda_groups_t){0};
+    own.expert_bytes = matrix->expert_bytes;
+    return own;
+}
+
+static void project(or_model_t *model, const or_matrix_t *matrix, const or_cuda_rows_t *x,
+                    const or_cuda_groups_t *groups, uint32_t rows, float *y, size_t y_stride)
 {
     const or_cuda_span_t all = span_of(matrix, matrix->inputs);
-    const or_cuda_parts_t to = {
-        .spans = &all, .count = 1, .x_first = matrix->first_block, .y = y, .y_stride = y_stride};
+    const or_cuda_groups_t own = groups_of(matrix, groups);
+    const or_cuda_parts_t to = {.spans = &all,
+                                .count = 1,
+                                .x_first = matrix->first_block,
+                                .y = y,
+                                .y_stride = y_stride,
+                                .groups = groups != NULL ? &own : NULL};
     multiply(model->gpu, matrix, x, rows, &to, 1);
 }
 
-void or_gpu_project_all(or_model_t *model, const or_gpu_projection_t *projections, uint32_t count,
-                        uint32_t rows)
+void or_gpu_project(or_model_t *model, const or_matrix_t *matrix, const or_cuda_rows_t *x,
+                    uint32_t rows, float *y, size_t y_stride)
+{
+    project(model, matrix, x, NULL, rows, y, y_stride);
+}
+
+void or_gpu_project_all(or_model_t *model, const or_cuda_rows_t *x,
+                        const or_gpu_projection_t *projections, uint32_t count,
+                        const or_cuda_groups_t *groups, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
     const or_gpu_functions_t *f = gpu->functions;
@@ -164,12 +184,48 @@ void or_gpu_project_all(or_model_t *model, const or_gpu_projection_t *projection
         if (apart) {
             f->branch(gpu->cuda, i);
         }
-        or_gpu_project(model, projections[i].matrix, &gpu->h, rows, projections[i].y,
-                       projections[i].stride);
+        project(model, projections[i].matrix, x, groups, rows, projections[i].y,
+                projections[i].stride);
     }
     if (apart) {
         or_gpu_keep(gpu, f->meet(gpu->cuda));
     }
+}
+
+void or_gpu_multiply_shards(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
+                            uint32_t unit_size, const or_cuda_rows_t *from,
+                            const or_cuda_groups_t *groups, uint32_t rows, float *y,
+                            size_t part_stride)
+{
+    const or_span_t shards = model->share.shards;
+    const or_cuda_groups_t own = groups_of(matrix, groups);
+    or_cuda_span_t spans[OR_SHARDS];
+    for (uint32_t s = shards.begin; s < shards.end; s++) {
+        spans[s - shards.begin] =
+            span_of(matrix, or_shard_inputs(s, units, unit_size, matrix->inputs.end));
+    }
+    const or_cuda_parts_t parts = {.spans = spans,
+                                   .count = or_span_length(shards),
+                                   .x_first = matrix->first_block,
+                                   .y = y,
+                                   .y_stride = model->width_stride,
+                                   .part_stride = part_stride,
+                                   .groups = groups != NULL ? &own : NULL};
+    multiply(model->gpu, matrix, from, rows, &parts, OR_SHARDS);
+}
+
+or_status_t or_gpu_add_shards(or_model_t *model, size_t part_stride, uint32_t rows, bool over,
+                              float *to)
+{
+    or_gpu_t *gpu = model->gpu;
+    const size_t stride = model->width_stride;
+    if (model->ranks->size > 1) {
+        return or_gpu_add_ranks(model, part_stride, rows, over, to);
+    }
+    or_gpu_keep(gpu, gpu->functions->add_parts(gpu->cuda, over, to, stride, gpu->parts, part_stride,
+                                               stride, or_span_length(model->share.shards),
+                                               model->shape.width, rows));
+    return or_gpu_check(gpu);
 }
 
 or_status_t or_gpu_sum_products(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
@@ -177,25 +233,8 @@ or_status_t or_gpu_sum_products(or_model_t *model, const or_matrix_t *matrix, ui
                                 bool over, float *to)
 {
     or_gpu_t *gpu = model->gpu;
-    const or_span_t shards = model->share.shards;
-    or_cuda_span_t spans[OR_SHARDS];
-    for (uint32_t s = shards.begin; s < shards.end; s++) {
-        spans[s - shards.begin] =
-            span_of(matrix, or_shard_inputs(s, units, unit_size, matrix->inputs.end));
-    }
-    size_t stride = model->width_stride;
-    const or_cuda_parts_t parts = {.spans = spans,
-                                   .count = or_span_length(shards),
-                                   .x_first = matrix->first_block,
-                                   .y = gpu->parts,
-                                   .y_stride = stride,
-                                   .part_stride = whole_tiles(gpu, rows) * stride};
-    multiply(gpu, matrix, from, rows, &parts, OR_SHARDS);
-    if (model->ranks->size > 1) {
-        return or_gpu_add_ranks(model, parts.part_stride, rows, over, to);
-    }
-    or_gpu_keep(gpu, gpu->functions->add_parts(gpu->cuda, over, to, stride, gpu->parts,
-                                               parts.part_stride, stride, parts.count,
-                                               model->shape.width, rows));
-    return or_gpu_check(gpu);
+    const size_t part_stride = whole_tiles(gpu, rows) * model->width_stride;
+    or_gpu_multiply_shards(model, matrix, units, unit_size, from, NULL, rows, gpu->parts,
+                           part_stride);
+    return or_gpu_add_shards(model, part_stride, rows, over, to);
 }

@@ -1,11 +1,14 @@
-// Goal: attention on a device gives the bits of kernels/ref whatever a row sees.
+// Goal: attention on a device gives the bits of kernels/ref whatever a row sees, whichever of that its window has, and
+// where scores are capped or have a sink beside them.
 // Method: rows of two sequences see random pages and slots. The K and V of each are laid out in the order of their
-// positions and go through kernels/ref, one row at a time.
+// positions and go through kernels/ref, one row at a time. What lies before a window has a weight of 0 there.
 #include "kernels/cuda/tests/kv_test_support.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/model/cpu/elementwise.h"
 
 static const uint32_t contexts[] = {1, 31, 32, 33, 100, 200};
 static const uint32_t head_dims[] = {32, 64, 96, 128, 20, 6, 256};
@@ -17,15 +20,12 @@ typedef struct {
     const kv_test_rows_t *rows;
     uint32_t layer;
     or_cuda_heads_t heads;
+    or_cuda_attention_t how;
     uint32_t width;     // of a row of queries and of results: heads * head_dim
     size_t stride;      // of both
     const float *query; // [rows][stride]
+    const float *sinks; // [heads]; NULL: there are none
 } case_t;
-
-static float scale_of(const case_t *c)
-{
-    return 1.0f / sqrtf((float)c->cache->kv.head_dim);
-}
 
 // Prefix rows, many of them the last, and tree rows, of both sequences and mostly beside their like.
 static kv_test_rows_t *random_rows(uint64_t *random, const kv_test_cache_t *cache, uint32_t count)
@@ -87,36 +87,60 @@ static float *lay_out(const case_t *c, uint32_t row, uint32_t n, uint32_t kv_hea
     return blocks;
 }
 
-// One query head.
-static void attend(const case_t *c, uint32_t n, const float *query, const float *keys,
-                   const float *values, float *out)
+// The first of n positions that a row attends to.
+static uint32_t first_seen(const case_t *c, uint32_t n)
 {
+    return c->how.window > 0 && n > c->how.window ? n - c->how.window : 0;
+}
+
+// One query head's weights of n positions.
+static float *weigh(const case_t *c, uint32_t n, uint32_t head, const float *query,
+                    const float *keys)
+{
+    uint32_t sinks = c->sinks != NULL ? 1 : 0;
     uint32_t head_dim = c->cache->kv.head_dim;
-    float *scores = kv_test_allocate(kv_test_pages_for(n) * OR_KV_BLOCK * sizeof *scores);
+    uint32_t first = first_seen(c, n);
+    float *scores = kv_test_allocate(kv_test_pages_for(n + 1) * OR_KV_BLOCK * sizeof *scores);
     for (size_t p = 0; p < n; p += OR_KV_BLOCK) {
-        or_kernels_ref.attention_scores(query, 0, 1, keys + p * head_dim, head_dim, scale_of(c),
+        or_kernels_ref.attention_scores(query, 0, 1, keys + p * head_dim, head_dim, c->how.scale,
                                         scores + p, 0);
     }
-    or_kernels_ref.softmax(scores, 0, n);
+    memset(scores, 0, first * sizeof *scores);
+    if (c->how.softcap > 0) {
+        or_softcap(scores + first, n - first, c->how.softcap);
+    }
+    if (sinks > 0) {
+        scores[n] = c->sinks[head];
+    }
+    or_kernels_ref.softmax(scores + first, first, n + sinks - first);
+    return scores;
+}
+
+static void attend(const case_t *c, uint32_t n, uint32_t head, const float *query,
+                   const float *keys, const float *values, float *out)
+{
+    uint32_t head_dim = c->cache->kv.head_dim;
+    uint32_t first_part = first_seen(c, n) / OR_ATTENTION_PART;
+    float *weights = weigh(c, n, head, query, keys);
     float *part = kv_test_allocate(head_dim * sizeof *part);
-    for (size_t p = 0; p < n; p += OR_KV_BLOCK) {
+    for (size_t p = first_part * OR_ATTENTION_PART; p < n; p += OR_KV_BLOCK) {
         uint32_t rest = n - (uint32_t)p;
         if (p % OR_ATTENTION_PART == 0) {
             memset(part, 0, head_dim * sizeof *part);
         }
-        or_kernels_ref.attention_values(scores + p, 0, 1, values + p * head_dim, head_dim,
+        or_kernels_ref.attention_values(weights + p, 0, 1, values + p * head_dim, head_dim,
                                         rest < OR_KV_BLOCK ? rest : OR_KV_BLOCK, part, 0);
         if ((p + OR_KV_BLOCK) % OR_ATTENTION_PART != 0 && rest > OR_KV_BLOCK) {
             continue; // the part goes on
         }
-        if (p < OR_ATTENTION_PART) {
+        if (p / OR_ATTENTION_PART == first_part) {
             memcpy(out, part, head_dim * sizeof *out);
         } else {
             or_kernels_ref.add(out, part, head_dim);
         }
     }
     free(part);
-    free(scores);
+    free(weights);
 }
 
 static void attend_row(const case_t *c, uint32_t row, float *out)
@@ -129,7 +153,7 @@ static void attend_row(const case_t *c, uint32_t row, float *out)
         for (uint32_t head = 0; head < c->heads.count; head++) {
             size_t at = head * head_dim;
             if ((c->heads.first + head) / c->heads.group == kv_head) {
-                attend(c, n, c->query + row * c->stride + at, keys, values, out + at);
+                attend(c, n, head, c->query + row * c->stride + at, keys, values, out + at);
             }
         }
         free(values);
@@ -178,13 +202,17 @@ static void attend_on_device(uint64_t *random, const case_t *c, const or_cuda_ro
 {
     uint32_t rows = c->rows->count;
     size_t spare = test_below(random, 4) > 0 ? test_below(random, 3) : 1000;
-    size_t stride = c->cache->context + KV_TEST_CHAIN_MAX + spare;
+    size_t stride = c->cache->context + KV_TEST_CHAIN_MAX + (c->sinks != NULL ? 1 : 0) + spare;
+    or_cuda_attention_t how = c->how;
+    float *sinks = cuda_test_upload(test_device, c->sinks, c->heads.count * sizeof *sinks);
+    how.sinks = c->sinks != NULL ? sinks : NULL;
     float *query = cuda_test_upload(test_device, c->query, rows * c->stride * sizeof *query);
     size_t floats = or_cuda_attention_floats(stride, c->cache->kv.head_dim);
     float *scores =
         cuda_test_upload(test_device, NULL, rows * c->heads.count * floats * sizeof *scores);
     cuda_test_ok(or_cuda_attention(test_device, &c->cache->kv, c->layer, c->rows->device_seen, rows,
-                                   query, c->stride, &c->heads, scale_of(c), scores, stride, to));
+                                   query, c->stride, &c->heads, &how, scores, stride, to));
+    or_cuda_free(test_device, sinks);
     or_cuda_free(test_device, scores);
     or_cuda_free(test_device, query);
 }
@@ -220,7 +248,14 @@ typedef struct {
     uint32_t head_dim;
     uint32_t context;
     uint32_t rows;
+    uint32_t window;
 } sizes_t;
+
+// Half of the windows are shorter than what some row sees.
+static uint32_t random_window(uint64_t *random, uint32_t context)
+{
+    return (uint32_t)test_below(random, 2) * (1 + (uint32_t)test_below(random, context + 10));
+}
 
 static void check_sizes(uint64_t *random, test_kind_t kind, const sizes_t *sizes)
 {
@@ -235,15 +270,26 @@ static void check_sizes(uint64_t *random, test_kind_t kind, const sizes_t *sizes
     for (size_t i = 0; i < sizes->rows * stride; i++) {
         query[i] *= spread;
     }
+    float *sinks = test_floats(random, kind, heads.count);
+    for (size_t i = 0; i < heads.count; i++) {
+        sinks[i] *= spread;
+    }
+    // Before a window weights are 0, which times a value that is no number would be none: nothing is promised of that.
+    uint32_t window = kind == KIND_SPECIAL ? 0 : sizes->window;
     case_t c = {.cache = &cache,
                 .rows = rows,
                 .layer = (uint32_t)test_below(random, KV_TEST_LAYERS),
                 .heads = heads,
+                .how = {.scale = 1.0f / sqrtf((float)sizes->head_dim),
+                        .softcap = test_below(random, 3) == 0 ? 0.5f * spread : 0,
+                        .window = window},
                 .width = width,
                 .stride = stride,
-                .query = query};
+                .query = query,
+                .sinks = test_below(random, 3) == 0 ? sinks : NULL};
     check_case(random, &c, test_below(random, 2) == 0);
     kv_test_assert_same(&cache);
+    free(sinks);
     free(query);
     kv_test_rows_free(rows);
     kv_test_cache_free(&cache);
@@ -265,6 +311,7 @@ static void rows_attend_as_ref(void **state)
                              .context = contexts[i % COUNT(contexts)],
                              .rows = 1 + (uint32_t)test_below(&random, 9)};
             sizes.kv_heads = sizes.group > 3 ? 1 : 2;
+            sizes.window = random_window(&random, sizes.context);
             check_sizes(&random, (test_kind_t)(cases / 3 % KINDS), &sizes);
         }
     }
@@ -276,26 +323,40 @@ static void many_rows_attend_as_ref(void **state)
     (void)state;
     uint64_t random = test_seed();
     for (uint32_t group = 1; group <= 16; group += group < 4 ? 1 : 4) {
-        sizes_t sizes = {kv_test_mixes[1 + group % 2],     1, group, 32, 40,
-                         group < 4 ? KV_TEST_ROWS_MAX : 11};
+        sizes_t sizes = {.types = kv_test_mixes[1 + group % 2],
+                         .kv_heads = 1,
+                         .group = group,
+                         .head_dim = 32,
+                         .context = 40,
+                         .rows = group < 4 ? KV_TEST_ROWS_MAX : 11,
+                         .window = random_window(&random, 40)};
         check_sizes(&random, KIND_PLAIN, &sizes);
     }
 }
 
 // Texts that end at and beside the borders of parts, so that trees lie across them, and more positions than softmax takes
-// at a time. Few rows are summed by parts; many, of which there are blocks enough, are not.
+// at a time. Few rows are summed by parts; many, of which there are blocks enough, are not. Windows begin in the last part,
+// at the borders of parts and beside them, and some have parts before them that nobody attends to.
 static void long_contexts_attend_as_ref(void **state)
 {
     (void)state;
     uint64_t random = test_seed();
     static const uint32_t lengths[] = {240, 255, 256, 257, 490, 511, 512, 513, 1024, 1025};
+    static const uint32_t windows[] = {0, 1, 40, 255, 256, 257, 300, 600};
     for (size_t i = 0; i < COUNT(lengths); i++) {
-        sizes_t sizes = {kv_test_mixes[i % KV_TEST_MIXES], 1, i % 2 + 1, 20, lengths[i], 4};
+        sizes_t sizes = {kv_test_mixes[i % KV_TEST_MIXES], 1, i % 2 + 1, 20, lengths[i], 4, 0};
+        check_sizes(&random, KIND_PLAIN, &sizes);
+        sizes.window = windows[i % COUNT(windows)];
         check_sizes(&random, KIND_PLAIN, &sizes);
     }
-    sizes_t longest = {{OR_KV_F16, OR_KV_Q8_0}, 1, 1, 32, 4500, 3};
+    sizes_t longest = {{OR_KV_F16, OR_KV_Q8_0}, 1, 1, 32, 4500, 3, 0};
     check_sizes(&random, KIND_PLAIN, &longest);
-    sizes_t many = {{OR_KV_F16, OR_KV_F16}, 16, 3, 256, 300, 33};
+    longest.window = 700;
+    check_sizes(&random, KIND_PLAIN, &longest);
+    sizes_t many = {{OR_KV_F16, OR_KV_F16}, 16, 3, 256, 300, 33, 0};
+    check_sizes(&random, KIND_PLAIN, &many);
+    many.kv_heads = 8;
+    many.window = 33;
     check_sizes(&random, KIND_PLAIN, &many);
 }
 
@@ -305,8 +366,9 @@ static void no_rows_are_nothing(void **state)
     or_cuda_kv_t kv = kv_test_describe(kv_test_mixes[0], 1, 1, 32);
     or_cuda_heads_t heads = {1, 1, 0};
     or_cuda_rows_t to = {0};
+    const or_cuda_attention_t how = {.scale = 1.0f};
     cuda_test_ok(
-        or_cuda_attention(test_device, &kv, 0, NULL, 0, NULL, 0, &heads, 1.0f, NULL, 0, &to));
+        or_cuda_attention(test_device, &kv, 0, NULL, 0, NULL, 0, &heads, &how, NULL, 0, &to));
 }
 
 int main(void)

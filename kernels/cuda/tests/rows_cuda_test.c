@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/math/math.h"
 #include "common/model/cpu/elementwise.h"
 #include "kernels/cuda/cuda_kernels.h"
 
@@ -323,6 +324,33 @@ static void scale_equals_the_cpu(void **state)
     run_shapes(scale_case);
 }
 
+static void scale_by_position_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint32_t n)
+{
+    enum { ROWS_MAX = 64 };
+    const uint32_t unit = 1 + (uint32_t)test_below(random, 8192);
+    const float growth = 0.1f * (float)(1 + test_below(random, 9));
+    uint32_t positions[ROWS_MAX];
+    input_t x = input_create(random, kind, rows, n);
+    output_t y = output_create(random, rows, n, &x);
+    for (size_t row = 0; row < rows; row++) {
+        positions[row] = (uint32_t)test_below(random, 1u << 20);
+        double factor = 1 + (double)growth * or_ln(1.0 + positions[row] / unit);
+        or_scale(output_expected(&y, row), n, (float)factor);
+    }
+    uint32_t *there = cuda_test_upload(test_device, positions, rows * sizeof *positions);
+    cuda_test_ok(or_cuda_scale_by_position(test_device, y.device.values, y.device.stride, n, growth,
+                                           unit, there, rows));
+    output_check(&y, "scale by position");
+    or_cuda_free(test_device, there);
+    input_free(&x);
+}
+
+static void scale_by_position_equals_the_cpu(void **state)
+{
+    (void)state;
+    run_shapes(scale_by_position_case);
+}
+
 static void softcap_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint32_t n)
 {
     float cap = test_below(random, 2) == 0 ? 30.0f : 0.5f;
@@ -580,6 +608,7 @@ static void nothing_is_nothing(void **state)
         cuda_test_ok(or_cuda_rope(test_device, true, NULL, 0, n, 32, 32, NULL, NULL, NULL, rows));
         cuda_test_ok(or_cuda_activate(test_device, OR_CUDA_SILU_GATED, &none, NULL, 0, n, rows));
         cuda_test_ok(or_cuda_scale(test_device, NULL, 0, 2, n, rows, &none));
+        cuda_test_ok(or_cuda_scale_by_position(test_device, NULL, 0, n, 2, 1, NULL, rows));
         cuda_test_ok(or_cuda_softcap(test_device, NULL, 0, 2, n, rows));
         cuda_test_ok(or_cuda_add(test_device, NULL, 0, NULL, 0, n, rows));
         cuda_test_ok(or_cuda_quantize(test_device, &none, n, rows));
@@ -599,6 +628,7 @@ int main(void)
         cmocka_unit_test(layer_norm_equals_the_cpu),
         cmocka_unit_test(activations_equal_the_cpu),
         cmocka_unit_test(scale_equals_the_cpu),
+        cmocka_unit_test(scale_by_position_equals_the_cpu),
         cmocka_unit_test(softcap_equals_the_cpu),
         cmocka_unit_test(add_equals_ref),
         cmocka_unit_test(quantize_equals_ref),
