@@ -116,11 +116,14 @@ static uint64_t least_memory(const char *path, int size, int stages)
 
 static void play_from_disk(or_model_t *model, record_t *record)
 {
-    assert_true(or_model_memory(model).streamed > 0);
+    const or_model_memory_t memory = or_model_memory(model);
+    if (memory.streamed == 0) {
+        fail_msg("all %u layers are in memory", memory.layers);
+    }
     play_script(model, record);
 }
 
-// Layers of stages of two or less have all room where two of them have.
+// Where all layers of a stage are two, or one rank's are much smaller than another's, they have room in the end.
 static void check_model(const char *path)
 {
     static const int sizes[] = {1, 2, 4, 2}, stages[] = {1, 1, 1, 2};
@@ -130,7 +133,7 @@ static void check_model(const char *path)
     for (size_t w = 0; w < sizeof sizes / sizeof sizes[0]; w++) {
         const or_model_options_t options = with_memory(least_memory(path, sizes[w], stages[w]));
         check_world(path, &(world_t){sizes[w], stages[w], options, options},
-                    stages[w] == 1 ? play_from_disk : play_script, &expected);
+                    w < 2 ? play_from_disk : play_script, &expected);
     }
     free(expected.bytes);
     unlink(packed_path);
