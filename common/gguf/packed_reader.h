@@ -7,8 +7,8 @@
 // Threads take the pieces of what comes first, each one piece, so that as many requests are on their way as there are
 // threads. They read past the system's page cache (O_DIRECT) where the file's disk can, else they give its pages back.
 //
-// A piece that is read for the first time is read whole and compared with its checksum before any of it is copied. So what
-// or_packed_reader_wait returned OR_OK for may be believed. Where a reading fails, or the file was changed, the file is lost
+// A piece that is read for the first time is read whole and compared with its checksum. So what or_packed_reader_wait returned
+// OR_OK for may be believed. Where a reading fails, or the file was changed, the file is lost
 // (or_packed_check).
 //
 // One thread calls.

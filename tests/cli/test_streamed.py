@@ -10,7 +10,7 @@ from cli import BIN, ENVIRONMENT, TARGET, outrider
 
 MIB = 1 << 20
 GIVEN = 120 * MIB
-READERS = 5 * 4 * MIB  # a piece each, while the file is read for the first time
+READERS = 3 * 4 * MIB  # a piece each, while the file is read for the first time
 
 
 def resident(*words):
