@@ -236,7 +236,7 @@ static or_status_t check(const config_t *config)
         return or_fail(OR_ERR_INVALID, "--sessions-max is at least 1");
     }
     or_status_t status = or_endpoint_check(config->connect, false);
-    status = status != OR_OK ? status : or_packed_check_wish(config->packed);
+    status = status != OR_OK ? status : or_packed_check_wish(config->packed, 0);
     status = status != OR_OK ? status : or_cpu_options_check(&config->cpus, "");
     return status != OR_OK ? status : or_gpu_options_check(&config->gpu, "");
 }

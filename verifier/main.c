@@ -56,6 +56,7 @@ typedef struct {
     uint32_t step_delay_ms;
     char *ready_file;
     char *packed;
+    uint64_t weights_memory;
 } config_t;
 
 // The way in which a rank loads the model.
@@ -112,6 +113,7 @@ static const or_option_t table[] = {
     {"prefix-sharing", NULL, OR_OPTION_FLAG, offsetof(config_t, prefix_sharing), NULL,
      "texts of one owner that begin alike share keys and values"},
     OR_PACKED_OPTION(config_t, packed, "", ""),
+    OR_WEIGHTS_MEMORY_OPTION(config_t, weights_memory, ""),
     {"stats-interval", NULL, OR_OPTION_UINT32, offsetof(config_t, stats_ms), "MS",
      "how often the coordinator is told how busy it is; 0: never"},
     {"step-delay-ms", NULL, OR_OPTION_UINT32, offsetof(config_t, step_delay_ms), "MS",
@@ -175,6 +177,14 @@ static void log_memory(const or_model_t *model)
                "%" PRIu64 " MiB of the weights are mapped from their packed file, which is "
                "compared with its checksums until the first pass",
                memory.mapped >> 20);
+    }
+    if (memory.streamed > 0) {
+        or_log(OR_LOG_INFO,
+               "%" PRIu32 " of %" PRIu32 " layers stay on disk: each pass reads %s%" PRIu64
+               " MiB of the packed file, by way of %" PRIu64 " MiB (--weights-memory)",
+               memory.streamed_layers, memory.layers,
+               or_model_shape(model)->experts > 0 ? "up to " : "", memory.streamed >> 20,
+               memory.streamed_buffers >> 20);
     }
 }
 
@@ -297,7 +307,7 @@ static or_status_t check_loading(const config_t *config, or_model_options_t *opt
     if (or_model_cache_type_parse(config->cache_type_v, &options->cache_type_v) != OR_OK) {
         return or_fail(OR_ERR_INVALID, "-ctv/--cache-type-v: %s", or_error_text());
     }
-    or_status_t status = or_packed_check_wish(config->packed);
+    or_status_t status = or_packed_check_wish(config->packed, config->weights_memory);
     status = status != OR_OK ? status : or_cpu_options_check(&config->cpus, "");
     return status != OR_OK ? status : or_gpu_options_check(&config->gpu, "");
 }
@@ -366,6 +376,7 @@ static int run_rank(const config_t *config, loading_t *loading, const or_ranks_m
     options->slots_max = config->nodes_max;
     options->cache_bytes = config->cache_bytes;
     options->packed = config->packed;
+    options->weights_memory = config->weights_memory;
     share_gpus(place, &loading->place);
     loading->place.gpu.no_peers = !config->nccl;
     bool leads = or_ranks_is_leader(options->ranks);

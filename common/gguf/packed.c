@@ -71,11 +71,16 @@ or_status_t or_packed_path_cached(const char *path, char packed[OR_PACKED_PATH_B
                                  given ? "" : "/.cache", name, place));
 }
 
-or_status_t or_packed_check_wish(const char *wish)
+or_status_t or_packed_check_wish(const char *wish, uint64_t weights_memory)
 {
-    return wish == NULL || wish[0] != '\0'
+    if (wish != NULL && wish[0] == '\0') {
+        return or_fail(OR_ERR_INVALID, "--packed: it is auto, off or a file");
+    }
+    return wish == NULL || strcmp(wish, "off") != 0 || weights_memory == 0
                ? OR_OK
-               : or_fail(OR_ERR_INVALID, "--packed: it is auto, off or a file");
+               : or_fail(OR_ERR_INVALID,
+                         "--weights-memory reads layers from the packed file: leave --packed off "
+                         "out, and make the file with `outrider model pack`");
 }
 
 // ---- trust ----
@@ -183,12 +188,12 @@ static or_status_t read_fingerprint(const or_packed_t *packed, uint64_t *fingerp
 }
 
 // What was read so far must have its checksum at once.
-static or_status_t check_front(const or_packed_t *packed)
+static or_status_t check_front(or_packed_t *packed)
 {
     const unsigned char *first = packed->file->tensors[0].data; // there are the checksums at least
     uint64_t end = (uint64_t)(first - packed->begin);
     for (uint64_t piece = 0; piece < packed->pieces && piece * OR_PACKED_PIECE < end; piece++) {
-        if (!or_packed_piece_is_whole(packed, piece)) {
+        if (!or_packed_piece_check(packed, piece, packed->begin + piece * OR_PACKED_PIECE)) {
             return damaged(packed, "near its beginning");
         }
     }
@@ -296,6 +301,7 @@ void or_packed_close(or_packed_t **packed_p)
     if (packed->fd >= 0) {
         close(packed->fd);
     }
+    free(packed->only);
     free(packed);
     *packed_p = NULL;
 }
@@ -312,6 +318,28 @@ const void *or_packed_find(const or_packed_t *packed, const char *name, uint64_t
     const or_gguf_tensor_t *tensor = or_gguf_find_tensor(packed->file, name);
     return tensor != NULL && tensor != packed->checksums && tensor->bytes == bytes ? tensor->data
                                                                                    : NULL;
+}
+
+const unsigned char *or_packed_begin(const or_packed_t *packed)
+{
+    return packed->begin;
+}
+
+or_status_t or_packed_compare_only(or_packed_t *packed, const or_packed_span_t *spans,
+                                   uint32_t count, uint32_t threads)
+{
+    packed->only = calloc(packed->pieces, sizeof *packed->only);
+    if (packed->only == NULL) {
+        return or_gguf_no_memory(or_packed_path(packed));
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t end = spans[i].at + spans[i].bytes;
+        for (uint64_t at = spans[i].at; at < end; at += OR_PACKED_PIECE - at % OR_PACKED_PIECE) {
+            packed->only[at / OR_PACKED_PIECE] = true;
+        }
+    }
+    or_packed_compare_begin(packed, threads);
+    return OR_OK;
 }
 
 static or_status_t fail_broken(const or_packed_t *packed, uint64_t piece)
@@ -342,13 +370,28 @@ static bool is_as_found(const or_packed_t *packed)
            or_gguf_identity_of(&now) == or_gguf_identity_of(&packed->found);
 }
 
+static or_status_t fail_unreadable(const or_packed_t *packed, int error)
+{
+    return or_fail(OR_ERR_IO, "%s cannot be read any more: %s", or_packed_path(packed),
+                   error > 0 ? strerror(error) : "it ends too soon");
+}
+
 // Record why the file is lost; OR_OK if it is not.
-static or_status_t judge(const or_packed_t *packed)
+static or_status_t find_fault(const or_packed_t *packed)
 {
     uint64_t broken = atomic_load(&packed->broken);
+    int unreadable = atomic_load(&packed->unreadable);
     return !is_as_found(packed) ? fail_changed(packed)
            : broken > 0         ? fail_broken(packed, broken - 1)
+           : unreadable != 0    ? fail_unreadable(packed, unreadable)
                                 : OR_OK;
+}
+
+or_status_t or_packed_judge(or_packed_t *packed)
+{
+    or_status_t status = find_fault(packed);
+    packed->lost = packed->lost || status != OR_OK;
+    return packed->lost && status == OR_OK ? fail_changed(packed) : status;
 }
 
 or_status_t or_packed_check(or_packed_t *packed)
@@ -359,9 +402,7 @@ or_status_t or_packed_check(or_packed_t *packed)
     if (is_as_found(packed)) {
         or_packed_compare_end(packed, false);
     }
-    or_status_t status = judge(packed);
-    packed->lost = packed->lost || status != OR_OK;
-    return packed->lost && status == OR_OK ? fail_changed(packed) : status;
+    return or_packed_judge(packed);
 }
 
 bool or_packed_is_lost(const or_packed_t *packed)
@@ -369,7 +410,7 @@ bool or_packed_is_lost(const or_packed_t *packed)
     if (packed == NULL || !packed->lost) {
         return false;
     }
-    if (judge(packed) == OR_OK) {
+    if (find_fault(packed) == OR_OK) {
         fail_changed(packed);
     }
     return true;

@@ -29,6 +29,11 @@
 
 typedef struct or_packed or_packed_t;
 
+// A part of the file.
+typedef struct {
+    uint64_t at, bytes;
+} or_packed_span_t;
+
 // The row of a program's option table for a `char *` of the struct `type`; NULL is "auto" then. `whose` begins the help,
 // `suffix` ends the name.
 #define OR_PACKED_OPTION(type, field, whose, suffix)                                               \
@@ -37,6 +42,15 @@ typedef struct or_packed or_packed_t;
             whose                                                                                  \
             "weights are mapped from what `outrider model pack` wrote: auto, where it is found "   \
             "beside the model or in the cache folder; off: they are packed at each start"          \
+    }
+
+// The same for the uint64_t that says how much memory weights may take (or_model_options_t).
+#define OR_WEIGHTS_MEMORY_OPTION(type, field, whose)                                               \
+    {                                                                                              \
+        "weights-memory", NULL, OR_OPTION_SIZE, offsetof(type, field), "SIZE",                     \
+            whose "weights may take so much memory, on each rank, as 512M or 2G: layers that do "  \
+                  "not fit stay in the packed file, on a CPU, and are read in every pass; 0: all " \
+                  "that they need, or what there is"                                               \
     }
 
 // Is this open file a packed one?
@@ -51,11 +65,12 @@ or_status_t or_packed_name(const or_gguf_tensor_t *tensor, uint64_t offset,
 or_status_t or_packed_path_beside(const char *path, char packed[OR_PACKED_PATH_BYTES]);
 or_status_t or_packed_path_cached(const char *path, char packed[OR_PACKED_PATH_BYTES]);
 
-// Check what a user asked for: "auto", "off" or a path. OR_ERR_INVALID for an empty one.
-or_status_t or_packed_check_wish(const char *wish);
+// Check what a user asked for: "auto", "off" or a path, NULL being "auto", and the memory for weights, or 0. OR_ERR_INVALID for an
+// empty path, and for "off" where layers are to be read from the file.
+or_status_t or_packed_check_wish(const char *wish, uint64_t weights_memory);
 
 // Open the packed form of an open model that is at `path`. Its fingerprint then is the model's, and `threads` of its own
-// begin to compare it. OR_ERR_IO or OR_ERR_FORMAT if it cannot be used, OR_ERR_MISMATCH if it is not trusted: the sentence
+// begin to compare it. With 0 or_packed_check does it, or or_packed_compare_only begins it. OR_ERR_IO or OR_ERR_FORMAT if it cannot be used, OR_ERR_MISMATCH if it is not trusted: the sentence
 // says why. OR_ERR_NO_MEMORY.
 or_status_t or_packed_open(const or_gguf_t *gguf, const char *path, uint32_t threads,
                            or_packed_t **packed_p);
@@ -70,6 +85,13 @@ void or_packed_recall(const or_gguf_t *gguf);
 
 // Return a matrix of exactly `bytes` bytes; NULL if the file has none of that name and size.
 const void *or_packed_find(const or_packed_t *packed, const char *name, uint64_t bytes);
+// Return where the file's first byte is mapped: what or_packed_find returned is so many bytes behind it.
+const unsigned char *or_packed_begin(const or_packed_t *packed);
+
+// Begin to compare only what lies in these parts, with `threads`: of a file that was opened with none, before anything else is
+// asked of it. What else is used of it the caller reads himself (packed_reader.h). OR_ERR_NO_MEMORY.
+or_status_t or_packed_compare_only(or_packed_t *packed, const or_packed_span_t *spans,
+                                   uint32_t count, uint32_t threads);
 
 // Wait until all of the file was compared with its checksums, and see whether it was changed since it was opened. `packed`
 // may be NULL: OR_OK. OR_ERR_IO names the matrix and its place; the file cannot be used any more then.

@@ -5,16 +5,10 @@
 
 #include "common/gguf/packed_internal.h"
 
-bool or_packed_piece_is_whole(const or_packed_t *packed, uint64_t piece)
+uint64_t or_packed_piece_bytes(const or_packed_t *packed, uint64_t piece)
 {
-    uint64_t at = piece * OR_PACKED_PIECE;
-    uint64_t left = packed->bytes - at;
-    XXH128_canonical_t is, said;
-    XXH128_hash_t hash =
-        XXH3_128bits(packed->begin + at, left < OR_PACKED_PIECE ? left : OR_PACKED_PIECE);
-    XXH128_canonicalFromHash(&is, hash);
-    memcpy(&said, (const char *)packed->checksums->data + piece * sizeof said, sizeof said);
-    return memcmp(&is, &said, sizeof is) == 0;
+    uint64_t left = packed->bytes - piece * OR_PACKED_PIECE;
+    return left < OR_PACKED_PIECE ? left : OR_PACKED_PIECE;
 }
 
 static void note_broken(or_packed_t *packed, uint64_t piece)
@@ -25,33 +19,52 @@ static void note_broken(or_packed_t *packed, uint64_t piece)
     }
 }
 
+bool or_packed_piece_check(or_packed_t *packed, uint64_t piece, const void *bytes)
+{
+    XXH128_canonical_t is, said;
+    XXH128_canonicalFromHash(&is, XXH3_128bits(bytes, or_packed_piece_bytes(packed, piece)));
+    memcpy(&said, (const char *)packed->checksums->data + piece * sizeof said, sizeof said);
+    bool is_whole = memcmp(&is, &said, sizeof is) == 0;
+    if (!is_whole) {
+        note_broken(packed, piece);
+    }
+    return is_whole;
+}
+
 static void *compare(void *argument)
 {
     or_packed_t *packed = argument;
     uint64_t piece = atomic_fetch_add(&packed->next, 1);
     while (piece < packed->pieces && !atomic_load(&packed->stop)) {
-        if (!or_packed_piece_is_whole(packed, piece)) {
-            note_broken(packed, piece);
+        if (packed->only == NULL || packed->only[piece]) {
+            or_packed_piece_check(packed, piece, packed->begin + piece * OR_PACKED_PIECE);
         }
         piece = atomic_fetch_add(&packed->next, 1);
     }
     return NULL;
 }
 
-// They take no signals, which are for the main thread, but for a fault of their own: the kernel would end the process without a
-// word if that was blocked.
-void or_packed_compare_begin(or_packed_t *packed, uint32_t threads)
+// Signals are for the main thread, but for a fault of their own: the kernel would end the process without a word if that
+// was blocked.
+uint32_t or_packed_threads_start(pthread_t *threads, uint32_t wanted, void *(*run)(void *),
+                                 void *argument)
 {
-    uint32_t wanted = threads < COMPARERS_MAX ? threads : COMPARERS_MAX;
+    uint32_t count = 0;
     sigset_t all, before;
     sigfillset(&all);
     sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (packed->thread_count < wanted &&
-           pthread_create(&packed->threads[packed->thread_count], NULL, compare, packed) == 0) {
-        packed->thread_count++;
+    while (count < wanted && pthread_create(&threads[count], NULL, run, argument) == 0) {
+        count++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return count;
+}
+
+void or_packed_compare_begin(or_packed_t *packed, uint32_t threads)
+{
+    packed->thread_count = or_packed_threads_start(
+        packed->threads, threads < COMPARERS_MAX ? threads : COMPARERS_MAX, compare, packed);
 }
 
 void or_packed_compare_end(or_packed_t *packed, bool early)

@@ -106,15 +106,17 @@ static or_status_t apply_options(or_model_t *model, const or_model_options_t *op
 
 // Return the bytes that pages may take. On the CPU, untouched pages cost nothing, but a promise of more than the
 // machine has would fail at the worst moment: all its ranks together get a quarter of its memory. Weights that are mapped
-// count as available, but want to stay. On a GPU pages are taken at once: they get half of what the weights left, as slots
-// of sequences follow.
+// count as available, but want to stay, as do the buffers of those on disk. On a GPU pages are taken at once: they get half
+// of what the weights left, as slots of sequences follow.
 static uint64_t affordable_bytes(const or_model_t *model, uint32_t sharers)
 {
     if (model->gpu != NULL) {
         return or_gpu_free_bytes(model->gpu) / 2;
     }
-    const uint64_t available = or_memory_available(), mapped = sharers * model->mapped_bytes;
-    return available > mapped ? (available - mapped) / 4 : 0;
+    const uint64_t available = or_memory_available();
+    const uint64_t wanted =
+        sharers * (model->mapped_bytes + or_streamed_buffer_bytes(model->streamed));
+    return available > wanted ? (available - wanted) / 4 : 0;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -301,11 +303,10 @@ static or_status_t await_ranks(const or_model_t *model)
 }
 
 // Take the memory that texts need: first pages on all ranks that share it, then slots.
-static or_status_t create_room(or_model_t *model, const or_model_options_t *options)
+static or_status_t create_room(or_model_t *model, const or_model_options_t *options,
+                               uint32_t sharers)
 {
-    uint32_t sharers;
-    or_status_t status = find_sharers(model, &sharers);
-    status = status != OR_OK ? status : create_cache(model, options, sharers);
+    or_status_t status = create_cache(model, options, sharers);
     status = status != OR_OK ? status : await_ranks(model);
     return status != OR_OK ? status : reserve_slots(model, options, sharers);
 }
@@ -316,13 +317,55 @@ static or_status_t create_workers(const or_model_options_t *options, or_workers_
     return or_workers_create(&wanted, workers);
 }
 
-// Its checksums are compared by as many threads as passes have.
-static void open_packed(or_model_t *model, const or_model_options_t *options, or_status_t status)
+// ---- the packed file ----
+
+// Return the memory that weights may have; 0: as much as they need.
+static uint64_t weights_memory(const or_model_t *model, const or_model_options_t *options,
+                               uint32_t sharers)
 {
-    if (status == OR_OK) {
-        or_packed_open_wished(model->gguf, options->packed, or_workers_count(model->workers),
-                              &model->packed);
+    const int ranks = model->ranks->size * or_ranks_stages(model->ranks);
+    const uint64_t bytes = or_gguf_file_bytes(model->gguf) / (uint64_t)ranks; // of each, about
+    const uint64_t room = or_model_weights_room(bytes, or_memory_available() / sharers);
+    if (options->weights_memory > 0) {
+        return options->weights_memory;
     }
+    return model->gpu == NULL && room < bytes ? room : 0;
+}
+
+// Its checksums are compared by as many threads as passes have; where only a part of it is, that begins later.
+static or_status_t open_packed(or_model_t *model, const or_model_options_t *options,
+                               uint64_t memory)
+{
+    const uint32_t threads = memory == 0 ? or_workers_count(model->workers) : 0;
+    if (options->weights_memory > 0 && model->gpu != NULL) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "--weights-memory is for targets on CPUs (--device none)");
+    }
+    or_status_t status = or_packed_check_wish(options->packed, options->weights_memory);
+    if (status != OR_OK) {
+        return status;
+    }
+    or_packed_open_wished(model->gguf, options->packed, threads, &model->packed);
+    return options->weights_memory == 0 || model->packed != NULL
+               ? OR_OK
+               : or_fail(
+                     OR_ERR_NOT_FOUND,
+                     "--weights-memory needs a packed file of %s that can be used; make it with "
+                     "`outrider model pack`",
+                     or_gguf_path(model->gguf));
+}
+
+// Decide which layers are read from disk in every pass.
+static or_status_t stream_layers(or_model_t *model, const or_model_options_t *options,
+                                 uint64_t memory)
+{
+    if (memory == 0 || model->packed == NULL) {
+        return OR_OK;
+    }
+    or_status_t status =
+        or_streamed_create(model, memory, options->weights_memory > 0, &model->streamed);
+    model->mapped_bytes -= or_streamed_bytes(model->streamed);
+    return status;
 }
 
 // What a GPU has was copied from the file, which must be whole, and is not needed any more. Several ranks wait for the
@@ -335,6 +378,20 @@ static or_status_t check_packed(or_model_t *model)
         or_packed_close(&model->packed);
     }
     return status;
+}
+
+// Load the weights, and then take the room that they leave.
+static or_status_t load_weights(or_model_t *model, const or_model_options_t *options)
+{
+    uint32_t sharers;
+    or_status_t status = find_sharers(model, &sharers);
+    const uint64_t memory = status == OR_OK ? weights_memory(model, options, sharers) : 0;
+    status = status != OR_OK ? status : open_packed(model, options, memory);
+    status = status != OR_OK ? status : load_all_but_layers(model);
+    status = status != OR_OK ? status : load_layers(model, options);
+    status = status != OR_OK ? status : stream_layers(model, options, memory);
+    status = status != OR_OK ? status : check_packed(model);
+    return status != OR_OK ? status : create_room(model, options, sharers);
 }
 
 static or_status_t load(or_model_t *model, const or_model_options_t *options)
@@ -355,11 +412,7 @@ static or_status_t load(or_model_t *model, const or_model_options_t *options)
     if (status == OR_OK) {
         name_arithmetic(model);
     }
-    open_packed(model, options, status);
-    status = status != OR_OK ? status : load_all_but_layers(model);
-    status = status != OR_OK ? status : load_layers(model, options);
-    status = status != OR_OK ? status : check_packed(model);
-    status = status != OR_OK ? status : create_room(model, options);
+    status = status != OR_OK ? status : load_weights(model, options);
     return status != OR_OK || or_ranks_is_alone(model->ranks)
                ? status
                : or_lockstep_create(model, &model->lockstep);
@@ -436,6 +489,7 @@ void or_model_destroy(or_model_t **model_p)
     or_steps_free(model);
     or_rope_free(model);
     or_tensors_free(model);
+    or_streamed_destroy(&model->streamed);
     or_packed_close(&model->packed);
     or_gpu_close(&model->gpu);
     free(model);

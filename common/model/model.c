@@ -21,6 +21,11 @@ or_status_t or_model_pick_kernels(const or_kernels_t **kernels)
     return OR_OK;
 }
 
+uint64_t or_model_weights_room(uint64_t bytes, uint64_t available)
+{
+    return bytes <= available ? bytes : available / 4 * 3;
+}
+
 const or_model_shape_t *or_model_shape(const or_model_t *model)
 {
     return &model->shape;
@@ -51,6 +56,9 @@ or_model_memory_t or_model_memory(const or_model_t *model)
     return (or_model_memory_t){
         .weights = model->weight_bytes,
         .mapped = model->mapped_bytes,
+        .streamed = or_streamed_bytes(model->streamed),
+        .streamed_layers = or_streamed_layers(model->streamed),
+        .streamed_buffers = or_streamed_buffer_bytes(model->streamed),
         .layers = or_span_length(model->share.layers),
         .host_layers = model->gpu != NULL ? model->gpu->layers.away : 0,
         .host_weights = model->gpu != NULL ? model->gpu->layers.away_bytes : 0,

@@ -56,6 +56,9 @@ typedef struct {
     // The file's packed form (packed.h), which is mapped instead of packing the weights: "auto", "off" or a path, as users
     // wish it. NULL: "off". Where it cannot be used that is logged, and the weights are packed.
     const char *packed;
+    // Bytes of memory that weights of this rank may have: layers that do not fit stay in the packed file, and are read while others
+    // are computed (cpu/streamed.h). It needs such a file and a CPU. 0: or_model_weights_room, where there is such a file.
+    uint64_t weights_memory;
     // The device that passes run on, with weights, K and V in its memory: with both cache types
     // F32 or both F16. NULL: the CPU. Borrowed for the load. Each of several ranks says so for itself.
     const or_gpu_choice_t *gpu;
@@ -91,9 +94,12 @@ typedef struct {
 
 // The memory, in bytes, that the model occupies on one rank.
 typedef struct {
-    uint64_t weights;     // packed
-    uint64_t mapped;      // of these, in a packed file: all processes that use it share them
-    uint32_t layers;      // of this rank
+    uint64_t weights;  // packed
+    uint64_t mapped;   // of these, in a packed file: all processes that use it share them
+    uint64_t streamed; // of these, on disk: matrices that passes read, of so many layers
+    uint32_t streamed_layers;
+    uint64_t streamed_buffers; // of two such layers
+    uint32_t layers;           // of this rank
     uint32_t host_layers; // of those on a GPU, whose matrices come over from the host in every pass
     uint64_t host_weights; // bytes of those matrices, of `weights`
     uint64_t cache;        // KV pages, if all were used
@@ -117,6 +123,10 @@ or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *optio
                           or_model_t **model_p);
 // Free the model, whose sequences must all be closed.
 void or_model_destroy(or_model_t **model_p);
+
+// Return the memory that weights of so many bytes get where nobody says it (or_model_options_t): all that they need, or of a CPU's
+// `available` memory three quarters.
+uint64_t or_model_weights_room(uint64_t bytes, uint64_t available);
 
 // Find the kernels that a model loaded now gets (kernels.h). OR_ERR_UNSUPPORTED if OUTRIDER_KERNELS names none that
 // run here; the sentence says which do.

@@ -2,6 +2,7 @@
 //
 //     load     load.c (step by step)  shards.c (what this rank computes)  tensors.c (the file's tensors to weights.c)
 //              tensors_check.c (are they all there?)  rope.c (rotations)  buffers.c (memory of a pass)
+//              streamed.c (what of them stays on disk)
 //     a pass   model.c (the public calls)  pass.c (plan, run, undo)  forward.c (walks the operations of steps.c)
 //              row_ops.c  products.c  experts.c  attention.c  attention_tile.c  logits.c (the head)  importance.c (what matrices read)
 //     ranks    lockstep.c
@@ -20,6 +21,7 @@
 #include "common/model/cpu/experts.h"
 #include "common/model/cpu/importance.h"
 #include "common/model/cpu/products.h"
+#include "common/model/cpu/streamed.h"
 #include "common/model/kv/kv_cache_internal.h"
 #include "common/model/model.h"
 #include "common/model/ranks/lockstep.h"
@@ -142,8 +144,9 @@ struct or_model {
     float *rope_factors;     // [rope_dims / 2] of OR_ROPE_MAIN; NULL: none
     float *rope_cosine[OR_ROPE_TABLES]; // [context][rope_dims / 2] each; NULL: no layer uses it
     float *rope_sine[OR_ROPE_TABLES];
-    uint64_t weight_bytes; // of all tensors above
-    uint64_t mapped_bytes; // of these, in the packed file
+    uint64_t weight_bytes;   // of all tensors above
+    uint64_t mapped_bytes;   // of these, in the packed file and in memory
+    or_streamed_t *streamed; // of these, on disk; NULL: none
 
     or_pass_ops_t steps; // of a pass on the CPU
 

@@ -22,6 +22,7 @@ const or_option_t or_target_options[] = {
      "context took more than a GiB in f32"},
     {"cache-type-v", "ctv", OR_OPTION_STRING, AT(cache_type_v), "TYPE", "the same for its values"},
     OR_PACKED_OPTION(or_target_options_t, packed, "the target's ", ""),
+    OR_WEIGHTS_MEMORY_OPTION(or_target_options_t, weights_memory, "the target's "),
     OR_PACKED_OPTION(or_target_options_t, draft_packed, "the draft model's ", "-draft"),
     OR_CPU_OPTIONS_OF(or_target_options_t, cpus, "the target's ", "", ""),
     OR_CPU_OPTIONS_OF(or_target_options_t, draft_cpus, "the draft model's ", "-draft", "d"),
@@ -99,10 +100,10 @@ or_status_t or_target_options_check(const or_target_options_t *options, const ch
         status = check_type("-ctv/--cache-type-v", options->cache_type_v);
     }
     if (status == OR_OK) {
-        status = or_packed_check_wish(options->packed);
+        status = or_packed_check_wish(options->packed, options->weights_memory);
     }
     if (status == OR_OK) {
-        status = or_packed_check_wish(options->draft_packed);
+        status = or_packed_check_wish(options->draft_packed, 0);
     }
     if (status == OR_OK) {
         status = or_cpu_options_check(&options->cpus, "");

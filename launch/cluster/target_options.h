@@ -13,6 +13,7 @@ typedef struct {
     uint64_t cache_bytes;              // 0: the verifier's own choice
     char *cache_type_k, *cache_type_v; // NULL: auto
     char *packed, *draft_packed;       // likewise
+    uint64_t weights_memory;           // of the target; 0: what it needs, or what there is
     or_cpu_options_t cpus, draft_cpus;
     or_gpu_options_t gpu, draft_gpu;
     bool list_devices; // the program prints them and ends: commands.h

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/memory.h"
+#include "common/gguf/packed.h"
 #include "common/model/arch/arch.h"
 #include "common/text/tokenizer.h"
 #include "launch/doctor/doctor.h"
@@ -93,6 +94,26 @@ static bool describe_types(const or_gguf_t *gguf, char *text, size_t capacity)
     return all_known;
 }
 
+// Say what stays on disk of weights that do not fit.
+static void check_room(or_doctor_t *doctor, const or_doctor_model_t *model, const or_gguf_t *gguf,
+                       uint64_t bytes)
+{
+    const uint64_t room = or_model_weights_room(bytes, or_memory_available());
+    or_packed_t *packed = NULL;
+    if (room >= bytes) {
+        return;
+    }
+    or_packed_open_wished(gguf, "auto", 0, &packed);
+    or_doctor_say(
+        doctor, OR_CHECK_WARN, name_of(model, "layers").text,
+        packed != NULL
+            ? "each pass waits for the disk; more memory, or several ranks, are faster"
+            : "make the packed file, from which they are read, with `outrider model pack`",
+        "about %s of the weights do not fit into memory%s", or_doctor_bytes(bytes - room).text,
+        packed != NULL ? ": they stay on disk and are read in each pass" : "");
+    or_packed_close(&packed);
+}
+
 static void check_weights(or_doctor_t *doctor, or_doctor_model_t *model, const or_gguf_t *gguf)
 {
     char types[256];
@@ -114,6 +135,7 @@ static void check_weights(or_doctor_t *doctor, or_doctor_model_t *model, const o
     or_doctor_say(doctor, OR_CHECK_OK, name.text, NULL,
                   "%s in memory (tensors: %s); %s more for the cache of a full context",
                   or_doctor_bytes(bytes).text, types, or_doctor_bytes(cache).text);
+    check_room(doctor, model, gguf, bytes);
 }
 
 // The sample must come back from its tokens.

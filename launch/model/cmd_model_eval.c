@@ -15,6 +15,7 @@
 
 typedef struct {
     char *model, *ids, *tree, *parents, *packed;
+    uint64_t weights_memory;
     uint32_t top, threads;
     or_gpu_options_t gpu;
     bool list_devices, json;
@@ -35,6 +36,7 @@ static const or_option_t table[] = {
     {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N",
      "threads; 0: one a CPU it may use"},
     OR_PACKED_OPTION(config_t, packed, "", ""),
+    OR_WEIGHTS_MEMORY_OPTION(config_t, weights_memory, ""),
     OR_GPU_OPTIONS(config_t, gpu),
     OR_GPU_LIST_OPTION(config_t, list_devices),
     {"json", NULL, OR_OPTION_FLAG, offsetof(config_t, json), NULL, "one line of JSON"},
@@ -307,7 +309,9 @@ static or_status_t eval(config_t *config, const input_t *input)
 {
     or_gguf_t *gguf = NULL;
     or_model_t *model = NULL;
-    const or_model_options_t options = {.threads = config->threads, .packed = config->packed};
+    const or_model_options_t options = {.threads = config->threads,
+                                        .packed = config->packed,
+                                        .weights_memory = config->weights_memory};
     or_gpu_place_t place;
     or_status_t status = or_gpu_place_choose(&config->gpu, or_gpu_functions(), &place);
     if (status == OR_OK) {
@@ -337,7 +341,7 @@ static int run(int argc, char **argv)
     }
     code = OR_EXIT_USAGE;
     or_status_t status = or_command_check_threads("-t/--threads", config.threads);
-    status = status != OR_OK ? status : or_packed_check_wish(config.packed);
+    status = status != OR_OK ? status : or_packed_check_wish(config.packed, config.weights_memory);
     status = status != OR_OK ? status : or_gpu_options_check(&config.gpu, "");
     status = status != OR_OK ? status : parse_input(&config, &input);
     if (status == OR_OK) {

@@ -4,8 +4,7 @@
 //     sessions 16    one node each of 16 texts, likewise: a batch of plain steps
 //     prefill 512    the first 512 tokens of a text, with the logits of the last
 //
-// Passes are timed by turns (tree 1, tree 16, prefill 512, tree 1, ...), so that whatever disturbs the machine disturbs them
-// all. A first turn of each is not counted.
+// Passes are timed by turns (tree 1, tree 16, tree 1, ...): what disturbs the machine disturbs all. The first turn is not counted.
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -13,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/cpus.h"
+#include "common/base/inline.h"
 #include "common/decode/token_tree.h"
 #include "common/gguf/packed.h"
 #include "common/model/cpu/workers.h"
@@ -31,8 +31,8 @@
 #define STEP_PREFILL_ROWS 512u // in a pass; a longer prefix takes several
 
 typedef struct {
-    char *model, *packed;
-    char *rows, *sessions, *prefill; // lists; NULL: none
+    char *model, *rows, *sessions, *prefill; // the last three are lists; NULL: none
+    or_model_options_t loading;              // what is said of it
     uint32_t context, threads, repeats;
     or_cpu_options_t cpus;
     or_gpu_options_t gpu;
@@ -55,7 +55,8 @@ static const or_option_t table[] = {
      "passes of each kind, by turns; times are medians"},
     {"threads", "t", OR_OPTION_UINT32, AT(threads), "N", "threads; 0: one a CPU it may use"},
     OR_CPU_OPTIONS(config_t, cpus),
-    OR_PACKED_OPTION(config_t, packed, "", ""),
+    OR_PACKED_OPTION(config_t, loading.packed, "", ""),
+    OR_WEIGHTS_MEMORY_OPTION(config_t, loading.weights_memory, ""),
     OR_GPU_OPTIONS(config_t, gpu),
     OR_GPU_LIST_OPTION(config_t, list_devices),
     {"json", NULL, OR_OPTION_FLAG, AT(json), NULL,
@@ -339,8 +340,7 @@ static or_status_t take_turns(run_t *run, plan_t *plan)
     return status;
 }
 
-// Run all passes of the plan and fill in what came of them. The model was loaded with room for them. OR_ERR_NO_MEMORY, or what the
-// model says.
+// Run all passes of the plan and fill in what came of them. The model has room for them. OR_ERR_NO_MEMORY, or what it says.
 static or_status_t run_plan(or_model_t *model, const room_t *room, or_token_tree_t *tree,
                             plan_t *plan)
 {
@@ -435,8 +435,7 @@ static or_status_t place_threads(const config_t *config, or_cpus_t *cpus,
 {
     or_status_t status = or_cpu_options_confine(&config->cpus);
     *cpus = or_cpus_allowed();
-    uint32_t most = or_cpus_count(cpus);
-    most = most < OR_THREADS_MAX ? most : OR_THREADS_MAX;
+    uint32_t most = or_min_u32(or_cpus_count(cpus), OR_THREADS_MAX);
     options->threads = config->threads > 0 ? config->threads : most;
     options->pins = config->cpus.strict != 0 ? cpus : NULL;
     options->poll = or_cpu_options_poll(&config->cpus);
@@ -448,7 +447,7 @@ static or_status_t measure(const config_t *config, plan_t *plan)
     or_gguf_t *gguf = NULL;
     or_model_t *model = NULL;
     or_token_tree_t *tree = NULL;
-    or_model_options_t options = {.packed = config->packed != NULL ? config->packed : "auto"};
+    or_model_options_t options = config->loading;
     room_t room = {0};
     or_gpu_place_t place;
     or_cpus_t cpus;
@@ -479,6 +478,7 @@ static int run(int argc, char **argv)
 {
     config_t config = {.context = 128,
                        .repeats = 11,
+                       .loading = {.packed = "auto"},
                        .cpus = or_cpu_options_default(),
                        .gpu = or_gpu_options_default()};
     plan_t plan;

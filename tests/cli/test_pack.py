@@ -48,6 +48,19 @@ class Pack(unittest.TestCase):
         self.assertIn("mapped from their packed file", logs)
         self.assertNotIn("mapped", outrider("generate", "-m", self.model, "--packed", "off", *TEXT, "-v")[1])
 
+    def test_layers_stay_on_disk(self):
+        plain = generate("-m", self.model, *TEXT)["tokens"]
+        few = ("--weights-memory", "7M")
+        self.assertIn("model pack", self.fails(*EVAL, "-m", self.model, *few))
+        outrider("model", "pack", self.model)
+        self.assertEqual(outrider(*EVAL, "-m", self.model, *few), outrider(*EVAL, "-m", self.model))
+        self.assertEqual(generate("-m", self.model, *few, *TEXT)["tokens"], plain)
+        self.assertRegex(outrider("generate", "-m", self.model, *few, *TEXT, "-v")[1], r"[1-6] of 6 layers stay on disk: each pass reads \d+ MiB")
+        self.assertIn(" of 6 layers in memory", outrider("bench", "step", "-m", self.model, *few, "--rows", 1, "--repeat", 1)[0].decode())
+        self.assertIn("make the file", self.fails(*EVAL, "-m", self.model, *few, "--packed", "off", code=2))
+        least = self.fails("bench", "step", "-m", self.model, "--weights-memory", "1K").split("at least ")[1].split()[0]
+        outrider(*EVAL, "-m", self.model, "--weights-memory", least)
+
     def test_it_is_not_trusted_for_another_file(self):
         plain, _ = outrider(*EVAL, "-m", self.model)
         outrider("model", "pack", self.model)

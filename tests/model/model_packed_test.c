@@ -19,32 +19,19 @@
 #include "tests/model/ranks_record.h"
 #include "tests/model/ranks_script.h"
 #include "tests/support/full_disk.h"
+#include "tests/support/packed_file.h"
 #include "tests/support/requantize.h"
 #include "tests/support/thread_world.h"
 
-static char folder[64];
-static char packed[128];
-
 static bool always(void *context, uint64_t done, uint64_t all, const char *name)
 {
-    (void)context;
-    assert_true(done <= all && name[0] != '\0');
-    return true;
-}
-
-static void pack_file(const char *path)
-{
-    or_gguf_t *gguf = NULL;
-    assert_int_equal(or_gguf_open(path, &gguf), OR_OK);
-    if (or_model_pack(gguf, 2, packed, always, NULL) != OR_OK) {
-        fail_msg("%s: %s", path, or_error_text());
-    }
-    or_gguf_close(&gguf);
+    (void)context, (void)name;
+    return done <= all;
 }
 
 static or_model_options_t with_packed(void)
 {
-    return (or_model_options_t){.threads = 1, .packed = packed};
+    return (or_model_options_t){.threads = 1, .packed = packed_path};
 }
 
 // Open the model at `path` with the packed file and return how many of its bytes are mapped.
@@ -65,7 +52,7 @@ static void check_model(const char *path)
     static const int sizes[] = {1, 2, 4, 2}, stages[] = {1, 1, 1, 2};
     const or_model_options_t plain = {.threads = 1};
     record_t expected = record_play(path, &(world_t){1, 1, plain, plain}, play_script);
-    pack_file(path);
+    packed_file_make(path);
     assert_true(mapped_bytes(path) > 0);
     for (size_t w = 0; w < sizeof sizes / sizeof sizes[0]; w++) {
         const world_t world = {sizes[w], stages[w], with_packed(), with_packed()};
@@ -74,7 +61,7 @@ static void check_model(const char *path)
     // One rank packs, the other maps.
     check_world(path, &(world_t){2, 1, with_packed(), plain}, play_script, &expected);
     free(expected.bytes);
-    unlink(packed);
+    unlink(packed_path);
 }
 
 // Matrices that are parts of a tensor, and experts.
@@ -117,7 +104,7 @@ static void check_refused(const char *path, const char *why)
     or_gguf_t *gguf = NULL;
     or_packed_t *opened = NULL;
     assert_int_equal(or_gguf_open(path, &gguf), OR_OK);
-    assert_true(or_packed_open(gguf, packed, 1, &opened) != OR_OK);
+    assert_true(or_packed_open(gguf, packed_path, 1, &opened) != OR_OK);
     assert_null(opened);
     if (strstr(or_error_text(), why) == NULL) {
         fail_msg("'%s' does not say '%s'", or_error_text(), why);
@@ -131,10 +118,10 @@ static void other_files_are_not_used(void **state)
     (void)state;
     char path[128];
     struct stat info;
-    snprintf(path, sizeof path, "%s/model.gguf", folder);
+    snprintf(path, sizeof path, "%s/model.gguf", packed_folder);
     copy_file(test_model("tales-1m-f16.gguf"), path);
-    pack_file(path);
-    assert_int_equal(stat(packed, &info), 0);
+    packed_file_make(path);
+    assert_int_equal(stat(packed_path, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0600);
     assert_true(mapped_bytes(path) > 0);
     check_refused(test_model("tales-1m-f16.gguf"), "another file");
@@ -148,20 +135,20 @@ static void other_files_are_not_used(void **state)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
     assert_true(mapped_bytes(path) > 0);
 
-    assert_int_equal(chmod(packed, 0620), 0);
+    assert_int_equal(chmod(packed_path, 0620), 0);
     check_refused(path, "others may write");
-    assert_int_equal(chmod(packed, 0600), 0);
+    assert_int_equal(chmod(packed_path, 0600), 0);
     if (geteuid() == 0) {
-        assert_int_equal(chown(packed, 1234, 1234), 0);
+        assert_int_equal(chown(packed_path, 1234, 1234), 0);
         check_refused(path, "another user");
-        assert_int_equal(chown(packed, 0, 0), 0);
+        assert_int_equal(chown(packed_path, 0, 0), 0);
     }
     assert_int_equal(truncate(path, info.st_size), 0); // changes its time
     copy_file(test_model("tales-1m-f16.gguf"), path);
     check_refused(path, "another file");
-    copy_file(path, packed);
+    copy_file(path, packed_path);
     check_refused(path, "no packed file");
-    unlink(packed);
+    unlink(packed_path);
     check_refused(path, "No such file");
 }
 
@@ -169,11 +156,11 @@ static void it_is_found_in_its_places(void **state)
 {
     (void)state;
     char path[128], cache[128], place[OR_PACKED_PATH_BYTES];
-    snprintf(path, sizeof path, "%s/model.gguf", folder);
-    snprintf(cache, sizeof cache, "%s/cache/outrider", folder);
+    snprintf(path, sizeof path, "%s/model.gguf", packed_folder);
+    snprintf(cache, sizeof cache, "%s/cache/outrider", packed_folder);
     copy_file(test_model("tales-1m-f16.gguf"), path);
-    pack_file(path);
-    setenv("XDG_CACHE_HOME", folder, 1);
+    packed_file_make(path);
+    setenv("XDG_CACHE_HOME", packed_folder, 1);
     const or_model_options_t options = {.threads = 1, .packed = "auto"};
     const or_model_options_t off = {.threads = 1, .packed = "off"};
     for (int i = 0; i < 2; i++) {
@@ -181,21 +168,23 @@ static void it_is_found_in_its_places(void **state)
         assert_int_equal(i == 0 ? or_packed_path_beside(path, place)
                                 : or_packed_path_cached(path, place),
                          OR_OK);
-        snprintf(cache, sizeof cache, "%s/outrider", folder);
+        snprintf(cache, sizeof cache, "%s/outrider", packed_folder);
         mkdir(cache, 0700);
-        assert_int_equal(rename(packed, place), 0);
+        assert_int_equal(rename(packed_path, place), 0);
         model_fixture_open(&fixture, path, NULL, options);
         assert_true(or_model_memory(fixture.model).mapped > 0);
         model_fixture_close(&fixture);
         model_fixture_open(&fixture, path, NULL, off);
         assert_int_equal(or_model_memory(fixture.model).mapped, 0);
         model_fixture_close(&fixture);
-        assert_int_equal(rename(place, packed), 0);
+        assert_int_equal(rename(place, packed_path), 0);
     }
     unsetenv("XDG_CACHE_HOME");
-    assert_int_equal(or_packed_check_wish(""), OR_ERR_INVALID);
-    assert_int_equal(or_packed_check_wish("auto"), OR_OK);
-    unlink(packed);
+    assert_int_equal(or_packed_check_wish("", 0), OR_ERR_INVALID);
+    assert_int_equal(or_packed_check_wish("auto", 1), OR_OK);
+    assert_int_equal(or_packed_check_wish("off", 0), OR_OK);
+    assert_int_equal(or_packed_check_wish("off", 1), OR_ERR_INVALID);
+    unlink(packed_path);
 }
 
 // The fingerprint is the one that was taken when the file was packed.
@@ -203,15 +192,15 @@ static void the_model_is_not_read_for_its_fingerprint(void **state)
 {
     (void)state;
     char path[128], place[OR_PACKED_PATH_BYTES];
-    snprintf(path, sizeof path, "%s/model.gguf", folder);
+    snprintf(path, sizeof path, "%s/model.gguf", packed_folder);
     copy_file(test_model("tales-1m-f16.gguf"), path);
     or_gguf_t *gguf = NULL;
     assert_int_equal(or_gguf_open(path, &gguf), OR_OK);
     uint64_t expected = or_gguf_fingerprint(gguf);
     or_gguf_close(&gguf);
-    pack_file(path);
+    packed_file_make(path);
     assert_int_equal(or_packed_path_beside(path, place), OR_OK);
-    assert_int_equal(rename(packed, place), 0);
+    assert_int_equal(rename(packed_path, place), 0);
     assert_int_equal(or_gguf_open(path, &gguf), OR_OK);
     or_packed_recall(gguf);
     assert_int_equal(or_gguf_fingerprint(gguf), expected);
@@ -220,21 +209,6 @@ static void the_model_is_not_read_for_its_fingerprint(void **state)
 }
 
 // ---- damage ----
-
-// Change one byte of the packed file, in place but with its time.
-static void flip(uint64_t at)
-{
-    struct stat info;
-    unsigned char byte;
-    int fd = open(packed, O_RDWR);
-    assert_true(fd >= 0 && fstat(fd, &info) == 0);
-    assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
-    byte ^= 0x10;
-    assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
-    const struct timespec times[2] = {info.st_atim, info.st_mtim};
-    assert_int_equal(futimens(fd, times), 0);
-    close(fd);
-}
 
 // Run a pass of a model whose packed file is damaged. Return whether the file was used at all.
 static bool check_no_logits(const char *path)
@@ -270,8 +244,8 @@ static void a_wrong_byte_gives_no_logits(void **state)
     struct stat info;
     uint64_t rng = test_seed();
     uint32_t used = 0, pieces = 0;
-    pack_file(path);
-    assert_int_equal(stat(packed, &info), 0);
+    packed_file_make(path);
+    assert_int_equal(stat(packed_path, &info), 0);
     uint64_t bytes = (uint64_t)info.st_size;
     for (uint64_t at = 0; at < bytes; at += OR_PACKED_PIECE, pieces++) {
         uint64_t left = bytes - at < OR_PACKED_PIECE ? bytes - at : OR_PACKED_PIECE;
@@ -279,22 +253,22 @@ static void a_wrong_byte_gives_no_logits(void **state)
         left -= at + left == bytes ? OR_PACKED_ALIGNMENT : 0;
         const uint64_t places[] = {at, at + test_below(&rng, left), at + left - 1};
         for (size_t i = 0; i < 3; i++) {
-            flip(places[i]);
+            packed_file_flip(places[i]);
             used += check_no_logits(path);
-            flip(places[i]);
+            packed_file_flip(places[i]);
         }
     }
-    flip(bytes - OR_PACKED_ALIGNMENT); // in a checksum
+    packed_file_flip(bytes - OR_PACKED_ALIGNMENT); // in a checksum
     used += check_no_logits(path);
-    flip(bytes - OR_PACKED_ALIGNMENT);
+    packed_file_flip(bytes - OR_PACKED_ALIGNMENT);
     assert_true(pieces >= 2 && used >= 3);
     assert_true(mapped_bytes(path) > 0);
     for (uint64_t cut = 1; cut < bytes; cut = 2 * cut + 1) { // what is cut short is not used
-        assert_int_equal(truncate(packed, (off_t)(bytes - cut)), 0);
+        assert_int_equal(truncate(packed_path, (off_t)(bytes - cut)), 0);
         assert_int_equal(mapped_bytes(path), 0);
-        pack_file(path);
+        packed_file_make(path);
     }
-    unlink(packed);
+    unlink(packed_path);
     free(path);
 }
 
@@ -303,9 +277,9 @@ static void a_rank_with_a_wrong_byte_ends_the_world(void **state)
     (void)state;
     char *path = test_requantize(test_model("tales-6m-f16.gguf"), OR_TENSOR_F32);
     struct stat info;
-    pack_file(path);
-    assert_int_equal(stat(packed, &info), 0);
-    flip((uint64_t)info.st_size - OR_PACKED_PIECE);
+    packed_file_make(path);
+    assert_int_equal(stat(packed_path, &info), 0);
+    packed_file_flip((uint64_t)info.st_size - OR_PACKED_PIECE);
     thread_world_t *world = thread_world_create(2, 1);
     const or_model_options_t follows = with_packed();
     thread_world_follow(world, path, &follows);
@@ -317,7 +291,7 @@ static void a_rank_with_a_wrong_byte_ends_the_world(void **state)
     or_gguf_close(&gguf);
     assert_int_equal(thread_world_join(world), OR_ERR_IO);
     thread_world_destroy(&world);
-    unlink(packed);
+    unlink(packed_path);
     free(path);
 }
 
@@ -327,13 +301,13 @@ static void a_change_while_it_is_in_use_is_seen(void **state)
     (void)state;
     char *path = test_requantize(test_model("tales-6m-f16.gguf"), OR_TENSOR_F32);
     model_fixture_t fixture;
-    pack_file(path);
+    packed_file_make(path);
     model_fixture_open(&fixture, path, NULL, with_packed());
     or_kv_sequence_t *sequence = model_fixture_sequence(&fixture, 0);
     const or_model_row_t row = prefix_row(sequence, 1);
     float *logits = test_alloc(fixture.vocab_size, sizeof *logits);
     model_fixture_pass(&fixture, &row, 1, logits);
-    pack_file(path); // another file of that name does no harm
+    packed_file_make(path); // another file of that name does no harm
     model_fixture_pass(&fixture, &row, 1, logits);
     model_fixture_close((or_kv_sequence_close(&sequence), &fixture));
     model_fixture_open(&fixture, path, NULL, with_packed());
@@ -341,14 +315,14 @@ static void a_change_while_it_is_in_use_is_seen(void **state)
     const or_model_row_t other = prefix_row(sequence, 1);
     model_fixture_pass(&fixture, &other, 1, logits);
     const struct timespec times[2] = {{1, 1}, {1, 1}};
-    assert_int_equal(utimensat(AT_FDCWD, packed, times, 0), 0);
+    assert_int_equal(utimensat(AT_FDCWD, packed_path, times, 0), 0);
     assert_int_equal(or_model_logits(fixture.model, 0, 1, logits), OR_ERR_IO);
     assert_non_null(strstr(or_error_text(), "changed"));
     assert_int_equal(or_model_forward(fixture.model, &other, 1), OR_ERR_IO);
     or_kv_sequence_close(&sequence);
     model_fixture_close(&fixture);
     free(logits);
-    unlink(packed);
+    unlink(packed_path);
     free(path);
 }
 
@@ -359,19 +333,19 @@ static void a_hostile_front_is_read_within_bounds(void **state)
     const char *path = test_model("tales-1m-f16.gguf");
     uint64_t rng = test_seed();
     test_gguf_t file;
-    pack_file(path);
-    test_gguf_load(&file, packed);
+    packed_file_make(path);
+    test_gguf_load(&file, packed_path);
     for (uint32_t run = 0; run < test_runs(200); run++) {
         or_gguf_t *gguf = NULL;
         or_packed_t *opened = NULL;
         uint64_t at = test_below(&rng, OR_PACKED_ALIGNMENT);
         unsigned char was = file.bytes[at];
         file.bytes[at] = (unsigned char)test_random(&rng);
-        unlink(packed);
-        test_gguf_save(&file, packed);
-        assert_int_equal(chmod(packed, 0600), 0);
+        unlink(packed_path);
+        test_gguf_save(&file, packed_path);
+        assert_int_equal(chmod(packed_path, 0600), 0);
         assert_int_equal(or_gguf_open(path, &gguf), OR_OK);
-        if (or_packed_open(gguf, packed, 0, &opened) == OR_OK) {
+        if (or_packed_open(gguf, packed_path, 0, &opened) == OR_OK) {
             assert_int_equal(file.bytes[at], was); // else the checksum of the front sees it
             assert_int_equal(or_packed_check(opened), OR_OK);
             or_packed_close(&opened);
@@ -380,7 +354,7 @@ static void a_hostile_front_is_read_within_bounds(void **state)
         file.bytes[at] = was;
     }
     test_gguf_fini(&file);
-    unlink(packed);
+    unlink(packed_path);
 }
 
 // ---- writing ----
@@ -396,16 +370,16 @@ static void what_is_not_whole_leaves_nothing(void **state)
     (void)state;
     or_gguf_t *gguf = NULL;
     assert_int_equal(or_gguf_open(test_model("tales-1m-f16.gguf"), &gguf), OR_OK);
-    uint64_t before = test_folder_bytes(folder);
-    assert_int_equal(or_model_pack(gguf, 1, packed, never, NULL), OR_ERR_CANCELLED);
+    uint64_t before = test_folder_bytes(packed_folder);
+    assert_int_equal(or_model_pack(gguf, 1, packed_path, never, NULL), OR_ERR_CANCELLED);
     fill_disk();
-    or_status_t status = or_model_pack(gguf, 1, packed, always, NULL);
+    or_status_t status = or_model_pack(gguf, 1, packed_path, always, NULL);
     empty_disk();
     assert_int_equal(status, OR_ERR_IO);
     assert_int_equal(or_model_pack(gguf, 1, "/proc/no/such.packed", always, NULL), OR_ERR_IO);
     assert_int_equal(or_model_pack_try("/proc/no/such.packed"), OR_ERR_IO);
-    assert_int_equal(test_folder_bytes(folder), before);
-    assert_int_equal(access(packed, F_OK), -1);
+    assert_int_equal(test_folder_bytes(packed_folder), before);
+    assert_int_equal(access(packed_path, F_OK), -1);
     or_gguf_close(&gguf);
 }
 
@@ -419,7 +393,7 @@ static void two_processes_pack_at_once(void **state)
         if (children[i] == 0) {
             or_gguf_t *gguf = NULL;
             bool packs = or_gguf_open(path, &gguf) == OR_OK &&
-                         or_model_pack(gguf, 1, packed, always, NULL) == OR_OK;
+                         or_model_pack(gguf, 1, packed_path, always, NULL) == OR_OK;
             _exit(packs ? 0 : 1);
         }
     }
@@ -429,7 +403,7 @@ static void two_processes_pack_at_once(void **state)
         assert_int_equal(end, 0);
     }
     assert_true(mapped_bytes(path) > 0);
-    unlink(packed);
+    unlink(packed_path);
 }
 
 // Read the first matrix of a packed file that was cut to its first page; `by_thread`, have it compared.
@@ -438,12 +412,13 @@ static int read_what_was_cut(const char *path, bool by_thread)
     or_gguf_t *gguf = NULL;
     or_packed_t *opened = NULL;
     static const char name[] = "blk.0.attn_q.weight"; // F16, of whole panels
-    if (or_gguf_open(path, &gguf) != OR_OK || or_packed_open(gguf, packed, 0, &opened) != OR_OK) {
+    if (or_gguf_open(path, &gguf) != OR_OK ||
+        or_packed_open(gguf, packed_path, 0, &opened) != OR_OK) {
         return 1;
     }
     const volatile char *panels =
         or_packed_find(opened, name, or_gguf_find_tensor(gguf, name)->bytes);
-    if (panels == NULL || truncate(packed, 1) != 0) {
+    if (panels == NULL || truncate(packed_path, 1) != 0) {
         return 2;
     }
     if (by_thread) {
@@ -459,7 +434,7 @@ static void check_cut(bool by_thread)
     const char *path = test_model("tales-1m-f16.gguf");
     char text[4096] = "";
     int ends[2], end;
-    pack_file(path);
+    packed_file_make(path);
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     if (child == 0) {
@@ -474,10 +449,10 @@ static void check_cut(bool by_thread)
     if (WIFEXITED(end) && WEXITSTATUS(end) <= 3) {
         fail_msg("it ended with %d", WEXITSTATUS(end));
     }
-    if (count <= 0 || strstr(text, packed) == NULL || strstr(text, "cut short") == NULL) {
+    if (count <= 0 || strstr(text, packed_path) == NULL || strstr(text, "cut short") == NULL) {
         fail_msg("'%s' does not name the file", text);
     }
-    unlink(packed);
+    unlink(packed_path);
 }
 
 static void a_file_that_is_cut_while_in_use_is_named(void **state)
@@ -485,25 +460,6 @@ static void a_file_that_is_cut_while_in_use_is_named(void **state)
     (void)state;
     check_cut(false);
     check_cut(true);
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/outrider-packed-XXXXXX");
-    if (mkdtemp(folder) == NULL) {
-        return -1;
-    }
-    snprintf(packed, sizeof packed, "%s/model.packed", folder);
-    test_log_init();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    test_remove_folder(folder);
-    return 0;
 }
 
 int main(void)
@@ -522,5 +478,5 @@ int main(void)
         cmocka_unit_test(two_processes_pack_at_once),
         cmocka_unit_test(a_file_that_is_cut_while_in_use_is_named),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, packed_folder_make, packed_folder_remove);
 }

@@ -158,7 +158,8 @@ static or_status_t sum_down(or_model_t *model, const or_pass_op_t *step, uint32_
 static or_status_t route(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
 {
     or_experts_route(model, step->layer, rows);
-    return OR_OK;
+    return or_streamed_experts(model->streamed, model->experts.chosen,
+                               rows * model->shape.experts_used);
 }
 
 static or_status_t sum_experts(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
@@ -186,8 +187,9 @@ static or_status_t run_steps(or_model_t *model, uint32_t rows)
     const or_pass_op_t *end = step + model->steps.count;
     or_status_t status = OR_OK;
     while (status == OR_OK && step < end) {
-        if (step->on_batch != NULL) {
-            status = step->on_batch(model, step, rows);
+        if (step->on_batch != NULL) { // only these read matrices
+            status = or_streamed_enter(model->streamed, step->layer_index);
+            status = status != OR_OK ? status : step->on_batch(model, step, rows);
             step++;
         } else {
             or_workers_run(model->workers, rows, step->grain, run_rows,
@@ -204,8 +206,10 @@ or_status_t or_forward_run(or_model_t *model, uint32_t count)
     const or_ranks_t *ranks = model->ranks;
     model->experts.read = (or_model_reads_t){0};
     size_t bytes = (size_t)count * model->shape.width * sizeof *model->x;
+    or_streamed_expect(model->streamed, count);
     or_status_t status = model->share.embeds ? OR_OK : ranks->take_over(ranks, model->x, bytes);
     status = status != OR_OK ? status : run_steps(model, count);
+    or_streamed_leave(model->streamed);
     if (status == OR_OK && model->share.has_head) {
         observe(model, &model->head, &model->h,
                 count); // of all rows, whichever logits are asked for

@@ -362,12 +362,24 @@ or_status_t or_gpu_place_load(const or_gpu_place_t *place, const or_gguf_t *gguf
     return load_on_cpu(why, gguf, options, model_p);
 }
 
+// Say how many layers are in memory, if some are on disk.
+static void describe_cpu(const or_model_t *model, or_gpu_where_t *where)
+{
+    const uint32_t layers = or_span_length(model->share.layers);
+    const uint32_t on_disk = or_streamed_layers(model->streamed);
+    if (on_disk > 0) {
+        snprintf(where->text, sizeof where->text,
+                 "CPU, %" PRIu32 " of %" PRIu32 " layers in memory", layers - on_disk, layers);
+    }
+}
+
 or_gpu_where_t or_gpu_where(const or_model_t *model)
 {
     const or_gpu_t *gpu = model->gpu;
     or_gpu_where_t where = {.name = "CPU", .text = "CPU"};
     or_cuda_description_t description = {.name = "not described"};
     if (gpu == NULL) {
+        describe_cpu(model, &where);
         return where;
     }
     (void)gpu->functions->describe(gpu->index, &description);

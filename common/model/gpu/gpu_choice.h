@@ -76,7 +76,7 @@ void or_gpu_place_spread(or_gpu_place_t *place, uint32_t which);
 or_status_t or_gpu_place_load(const or_gpu_place_t *place, const or_gguf_t *gguf,
                               const or_model_options_t *options, or_model_t **model_p);
 
-// The place where a model's passes run, in words: "CPU"; "CUDA0, NVIDIA H100 80GB HBM3, 24 of 32 layers".
+// The place where a model's passes run, in words: "CPU"; "CPU, 3 of 32 layers in memory"; "CUDA0, NVIDIA H100 80GB HBM3, 24 of 32 layers".
 typedef struct {
     bool on_gpu;
     char name[24];  // "CPU", "CUDA0"
