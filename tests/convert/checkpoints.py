@@ -255,6 +255,40 @@ def characters_tokenizer(metadata, newer=True):
                       "vocab": {token: i for i, token in enumerate(tokens)}, "merges": merges if newer else [" ".join(merge) for merge in merges]}}
 
 
+def varint(value):
+    value &= 2**64 - 1
+    data = bytearray()
+    while value > 127:
+        data.append(value & 127 | 128)
+        value >>= 7
+    return bytes(data + bytes([value]))
+
+
+def message(*fields):
+    """Return a protocol buffer of fields (number, value): a text, bytes of a message, a number, or a float of 32 bits."""
+    data = b""
+    for number, value in fields:
+        value = value.encode() if isinstance(value, str) else value
+        if isinstance(value, bytes):
+            data += varint(number << 3 | 2) + varint(len(value)) + value
+        elif isinstance(value, float):
+            data += varint(number << 3 | 5) + struct.pack("<f", value)
+        else:
+            data += varint(number << 3) + varint(value)
+    return data
+
+
+MODEL_TYPES = {"unigram": 1, "bpe": 2, "word": 3, "char": 4}
+
+
+def sentencepiece_model(tokens, kinds, scores, kind="bpe", trainer=(), normalizer=(), rules=b""):
+    """Return tokenizer.model of such pieces, as Llama has it: no normal form, spaces stay, and one is put before a text."""
+    pieces = [(1, message((1, token), (2, float(score)), (3, kind))) for token, kind, score in zip(tokens, kinds, scores)]
+    trained = {3: MODEL_TYPES[kind], 24: 0, 35: 1, 40: 0, 41: 1, 42: 2, 43: -1} | dict(trainer)
+    normal = {1: "identity", 2: rules, 3: 1, 4: 0, 5: 1} | dict(normalizer)
+    return message(*pieces, (2, message(*trained.items())), (3, message(*normal.items())))
+
+
 GPT_4 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}NUMBERS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 GPT_2 = BYTES | {"use_regex": True}
