@@ -13,7 +13,11 @@ NAMES = {"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k":
          "ffn_down_exps": "mlp.experts.{}.down_proj", "ffn_gate_inp_shexp": "mlp.shared_expert_gate", "ffn_gate_shexp": "mlp.shared_expert.gate_proj",
          "ffn_up_shexp": "mlp.shared_expert.up_proj", "ffn_down_shexp": "mlp.shared_expert.down_proj"}
 GEMMA_2 = {"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm"}
+SHARED = {f"ffn_{part}_shexp": f"mlp.shared_experts.{part}_proj" for part in ("gate", "up", "down")} | {"exp_probs_b": "mlp.gate.e_score_correction_bias"}
 OWN_NAMES = {
+    "deepseek2": SHARED | {"attn_q_a": "self_attn.q_a_proj", "attn_q_a_norm": "self_attn.q_a_layernorm", "attn_q_b": "self_attn.q_b_proj",
+                           "attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa", "attn_kv_a_norm": "self_attn.kv_a_layernorm"},
+    "glm4moe": SHARED | {"post_attention_norm": "post_attention_layernorm"},
     "phi3": {"ffn_up": "mlp.gate_up_proj"},
     "gemma2": GEMMA_2, "gemma3": GEMMA_2,
     "exaone4": {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"},
@@ -108,7 +112,8 @@ def their_name(family, ours):
         module, _, kind = ours.rpartition(".")
         return f"{OWN_OUTER.get(family, OUTER)[module]}.{kind}"
     number, module, kind = layer.groups()
-    return f"{LAYERS.get(family, 'model.layers')}.{number}.{(NAMES | OWN_NAMES.get(family, {}))[module]}.{kind}"
+    theirs = f"{LAYERS.get(family, 'model.layers')}.{number}.{(NAMES | OWN_NAMES.get(family, {}))[module]}"
+    return theirs if module == "exp_probs_b" else f"{theirs}.{kind}"
 
 
 def halves_apart(data, heads, rows):
@@ -152,6 +157,18 @@ def stack_experts(layer, theirs, tensors):
     return stacks
 
 
+def both_of_heads(layer, tensors):
+    """Return DeepSeek's matrix of a layer that makes K and V of all heads: of each those of K, which GGUF has transposed, and behind them those of V."""
+    (heads, latent, plain), _, keys = tensors[f"blk.{layer}.attn_k_b.weight"]
+    (_, size, _), _, values = tensors[f"blk.{layer}.attn_v_b.weight"]
+    keys, values = floats(keys), floats(values)
+    rows = array("f")
+    for head in range(heads):
+        rows.extend(keys[(head * latent + column) * plain + row] for row in range(plain) for column in range(latent))
+        rows.extend(values[head * size * latent:(head + 1) * size * latent])
+    return "F32", [heads * (plain + size), latent], rows.tobytes()
+
+
 def their_tensors(metadata, tensors):
     """Return name -> (dtype, shape, bytes) of transformers' model, of F32 tensors."""
     architecture, family = metadata["general.architecture"].decode(), family_of(metadata, tensors)
@@ -169,6 +186,10 @@ def their_tensors(metadata, tensors):
         sinks = re.fullmatch(r"blk\.(\d+)\.attn_sinks\.weight", name)
         if sinks:
             theirs[f"model.layers.{sinks[1]}.self_attn.sinks"] = "F32", shape, data
+            continue
+        heads = re.fullmatch(r"blk\.(\d+)\.attn_([kv])_b\.weight", name)
+        if heads:
+            theirs[f"model.layers.{heads[1]}.self_attn.kv_b_proj.weight"] = both_of_heads(heads[1], tensors)
             continue
         rotated = re.search(r"\.attn_([qk])\.", name)
         if rotated and family in PAIRS_HALVES:

@@ -208,6 +208,10 @@ static or_span_t share_of(const or_model_t *model, or_dim_t dim)
         return times(model->share.heads, model->shape.head_dim);
     case OR_DIM_KV:
         return times(model->share.kv_heads, model->shape.head_dim);
+    case OR_DIM_LATENT_QUERY:
+        return times(model->share.heads, model->shape.query_dim);
+    case OR_DIM_LATENT_VALUE:
+        return times(model->share.heads, model->shape.value_dim);
     case OR_DIM_FFN:
     case OR_DIM_EXPERT_FFN:
         return model->share.ffn;
@@ -222,6 +226,10 @@ static or_span_t share_of(const or_model_t *model, or_dim_t dim)
     case OR_DIM_HEAD:
     case OR_DIM_ALL_QUERY:
     case OR_DIM_ALL_KV:
+    case OR_DIM_QUERY_LATENT:
+    case OR_DIM_LATENT:
+    case OR_DIM_HEAD_PLAIN:
+    case OR_DIM_HEAD_VALUE:
     case OR_DIM_ONE:
         break;
     }

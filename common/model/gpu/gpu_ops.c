@@ -387,6 +387,9 @@ static bool has_sinks(const or_arch_t *arch)
 const char *or_gpu_cannot_run(const or_model_t *model)
 {
     const or_arch_numbers_t *numbers = &model->numbers;
+    if (model->arch->has_latent) {
+        return "latent attention";
+    }
     if (model->arch->has_experts) {
         return "experts";
     }

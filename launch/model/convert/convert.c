@@ -75,6 +75,15 @@ static uint64_t stacked_place(const or_convert_item_t *item, uint64_t row, uint3
                : (row * item->width + i) * turns + item->turn;
 }
 
+// Return the place of an element of a row of a head's matrix.
+static uint64_t place_in_heads(const or_convert_item_t *item, uint64_t row, uint32_t i)
+{
+    const uint64_t first = row / item->rows * item->head_stride + item->first_row;
+    const uint64_t output = row % item->rows;
+    return item->is_transposed ? (first + i) * item->rows + output
+                               : (first + output) * item->width + i;
+}
+
 #define PACKED_WEIGHTS 32u // of a block of MXFP4
 #define PACKED_BYTES 17u   // its scale, and two weights in each of the other bytes
 #define NO_SCALE 0xFFu     // stands for no number (OCP Microscaling Formats, 5.4.1)
@@ -130,6 +139,7 @@ static void read_row(const convert_t *convert, const or_convert_item_t *item, ui
     uint64_t first = source_row(item, in_matrix) * width;
     for (uint32_t i = 0; i < width; i++) {
         uint64_t at = item->turns > 0                      ? stacked_place(item, row, i)
+                      : item->head_stride > 0              ? place_in_heads(item, row, i)
                       : item->is_transposed                ? (uint64_t)i * item->rows + in_matrix
                       : item->heads > 0 && item->is_vector ? place_of(i, width, item->heads)
                                                            : first + i;
@@ -249,8 +259,8 @@ static or_status_t plan_tensors(convert_t *convert)
         const or_convert_item_t *item = &convert->plan.items[i];
         const or_gguf_string_t name = {item->name, strlen(item->name)};
         const uint64_t dims[] = {item->width, item->rows, item->matrices};
-        const bool is_stack =
-            item->experts != NULL || item->is_packed || (item->turns > 0 && item->is_transposed);
+        const bool is_stack = item->experts != NULL || item->is_packed || item->head_stride > 0 ||
+                              (item->turns > 0 && item->is_transposed);
         const uint32_t dim_count = item->is_vector ? 1 : is_stack ? 3 : 2;
         status = or_gguf_writer_add_tensor(convert->writer, name, dim_count, dims, item->type);
     }
