@@ -141,6 +141,7 @@ struct or_model {
     float *output_norm;      // [width]; NULL: of another stage
     float *output_norm_bias; // [width]; NULL: none, or of another stage
     or_matrix_t head;        // width -> vocab_size; empty likewise
+    float *head_bias;        // [vocab_size]; NULL: none, or of another stage
     float *rope_factors;     // [rope_dims / 2] of OR_ROPE_MAIN; NULL: none
     float *rope_cosine[OR_ROPE_TABLES]; // [context][rope_dims / 2] each; NULL: no layer uses it
     float *rope_sine[OR_ROPE_TABLES];

@@ -45,6 +45,7 @@ static const struct {
     {"olmoe/0", "experts"},
     {"glm4moe/1", "experts"},
     {"gpt-oss/0", "experts"},
+    {"phimoe/0", "experts"},
     {"deepseek-v2/1", "latent attention"},
     {"deepseek-v3/0", "latent attention"},
 };

@@ -57,6 +57,7 @@ static const family_t families[] = {
     {"olmoe", &or_arch_olmoe},
     {"opt", &or_arch_opt},
     {"phi3", &or_arch_phi3},
+    {"phimoe", &or_arch_phimoe},
     {"qwen2", &or_arch_qwen2},
     {"qwen2moe", &or_arch_qwen2moe},
     {"qwen3", &or_arch_qwen3},
@@ -278,6 +279,12 @@ static bool rotations_that_grow(const subject_t *subject)
     return subject->arch->yarn_grows_scores && subject->numbers.rope_scaling == OR_SCALING_YARN;
 }
 
+static bool weights_of_the_softmax(const subject_t *subject)
+{
+    edited.mixes_sparsely = false;
+    return subject->arch->mixes_sparsely;
+}
+
 // Load a vector to where nothing reads it. Return whether the family has it.
 static bool without_vector(size_t offset)
 {
@@ -352,6 +359,7 @@ static quirk_t without_field(const subject_t *subject, uint32_t index, quirk_nam
         {"weights of experts", other_weights_of_experts},
         {"bias of the choice of experts", choice_without_bias},
         {"growth of scores", rotations_that_grow},
+        {"two experts that are weighted apart", weights_of_the_softmax},
         {"sinks", no_sinks},
         {"bias of the router's logits", logits_without_bias},
         {"biases of experts' gates", gates_without_bias},

@@ -24,8 +24,9 @@ SEEDS = 2
 CLOSE, CLOSE_WITH_GELU = 1e-3, 1e-2
 WITH_GELU = ("gemma", "gemma2", "gemma3", "gemma4", "falcon", "starcoder2", "gpt2")
 # llama.cpp leaves Phi's window out, knows by the number of layers whether an EXAONE 4 has windows, and takes YaRN's usual numbers of turns and rounds the ends of
-# its ramp, which gpt-oss does not. It ranks groups of experts by the two largest weights, and DeepSeek V2 by the largest.
-LEFT_OUT = ("phi3/0", "exaone4/1", "gpt-oss/0", "deepseek-v2/1")
+# its ramp, which gpt-oss does not. It ranks groups of experts by the two largest weights, and DeepSeek V2 by the largest. Of
+# Phi with experts it takes RMS norms, and the softmax's weights.
+LEFT_OUT = ("phi3/0", "exaone4/1", "gpt-oss/0", "deepseek-v2/1", "phimoe/0", "phimoe/1")
 # What llama.cpp does not load, and what it says: it has no OPT, and knows by the number of layers whether a DeepSeek makes queries of a vector of their own.
 UNKNOWN = {"opt/0": "unknown model architecture", "opt/1": "unknown model architecture", "deepseek-v3/1": "attention.q_lora_rank"}
 # Type -> the gap between the two best logits beyond which ids must be equal, and the least share of positions beyond it. Measured at llama/0 and llama/1

@@ -224,6 +224,7 @@ typedef struct {
     const char *output_norm;
     const char *output_norm_bias; // NULL: none
     const char *head;             // absent in the file: the embedding is the head
+    const char *head_bias;        // [vocab_size], of logits; NULL: none
     const char *rope_factors; // [rope_dims / 2] divide the frequencies; absent in the file: none do
     // The same for files whose context is longer than the original one, and for others (longrope); NULL: there are none
     const char *rope_factors_long, *rope_factors_short;
@@ -233,10 +234,12 @@ typedef struct {
     bool has_experts; // the FFN is experts; another row of the table may have the name without them
     bool normalises_experts; // weights of a row's chosen experts are made to add up to 1
     bool has_shared_expert;
-    bool shares_by_count;   // its size is that of so many experts, and the file has their number
-    bool gates_by_sigmoid;  // weights are the logits' sigmoids, and not their softmax
-    bool tells_routing;     // the file says both, and whether experts are in groups
-    bool has_latent;        // attention is latent (cpu/latent.h)
+    bool shares_by_count;  // its size is that of so many experts, and the file has their number
+    bool gates_by_sigmoid; // weights are the logits' sigmoids, and not their softmax
+    bool tells_routing;    // the file says both, and whether experts are in groups
+    bool
+        mixes_sparsely; // two experts, each weighted among those with nearly its logit (cpu/experts.h)
+    bool has_latent;    // attention is latent (cpu/latent.h)
     bool yarn_grows_scores; // YaRN's growth is of scores; the file has a tenth of its multiplier
     bool has_dense_layers;  // the file may say that the first layers have no experts
     bool clamps_experts;  // their activation is or_clamped_gated (cpu/elementwise.h), and not SiLU

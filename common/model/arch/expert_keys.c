@@ -162,6 +162,15 @@ static or_status_t read_told(const or_arch_t *arch, const or_gguf_t *gguf, or_mo
     return status != OR_OK ? status : check_groups(arch, gguf, shape);
 }
 
+// What each of two experts is weighted among is defined for two alone.
+static or_status_t check_pair(const or_arch_t *arch, const or_gguf_t *gguf,
+                              const or_model_shape_t *shape)
+{
+    return !arch->mixes_sparsely || shape->experts_used == 2
+               ? OR_OK
+               : refuse(gguf, or_arch_key(arch, "expert_used_count").text, shape->experts_used, 2);
+}
+
 static or_status_t read_routing(const or_arch_t *arch, const or_gguf_t *gguf,
                                 or_model_shape_t *shape)
 {
@@ -223,5 +232,6 @@ or_status_t or_arch_read_experts(const or_arch_t *arch, const or_gguf_t *gguf,
     status = status != OR_OK ? status : read_dense(arch, gguf, shape);
     status = status != OR_OK ? status : check_counts(arch, gguf);
     status = status != OR_OK ? status : check_scales(arch, gguf);
+    status = status != OR_OK ? status : check_pair(arch, gguf, shape);
     return status != OR_OK ? status : read_routing(arch, gguf, shape);
 }

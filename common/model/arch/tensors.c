@@ -354,6 +354,10 @@ static or_status_t load_head(or_model_t *model)
         status = load_layer_vector(model, or_gguf_find_tensor(model->gguf, arch->output_norm_bias),
                                    &model->output_norm_bias);
     }
+    if (status == OR_OK && arch->head_bias != NULL) {
+        status = load_vector(model, or_gguf_find_tensor(model->gguf, arch->head_bias),
+                             &model->head_bias);
+    }
     status = status != OR_OK ? status
                              : load_matrix(model, or_tensor_head(model), model->share.vocab,
                                            share_of(model, OR_DIM_WIDTH), &model->head);
@@ -422,5 +426,6 @@ void or_tensors_free(or_model_t *model)
     }
     or_gpu_give(model->gpu, model->output_norm);
     or_gpu_give(model->gpu, model->output_norm_bias);
+    free(model->head_bias);
     free(model->rope_factors);
 }

@@ -68,6 +68,10 @@ void or_experts_choose(const float *logits, uint32_t count, uint32_t used, uint3
 // is ranked by its largest number or, where sigmoids choose, by the sum of its two largest.
 void or_experts_choose_in_groups(const or_model_shape_t *shape, const float *numbers,
                                  uint32_t *chosen);
+// Choose two experts and weigh each (SparseMixer, Liu et al. 2023, arXiv:2310.00811, without noise, as Phi 3.5 MoE does). The
+// first has the largest logit, and its weight is its part of the softmax of those nearly as large. The second is chosen and
+// weighted likewise among the others. Weights do not add up to 1. count >= 2.
+void or_experts_mix(const float *logits, uint32_t count, uint32_t chosen[2], float weights[2]);
 // Return the bytes of this rank's part of all experts.
 uint64_t or_experts_bytes(const or_model_t *model);
 // Choose experts for the rows of h.

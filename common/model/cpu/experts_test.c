@@ -132,9 +132,47 @@ static void experts_of_the_best_groups_are_chosen(void **state)
     }
 }
 
+// ---- two that are weighted apart ----
+
+// What is within 2 % of the largest counts: 0.99 and 0.981 of 1.
+static void two_experts_are_weighted_among_those_near_them(void **state)
+{
+    (void)state;
+    const float logits[] = {0.5F, 0.981F, 0.4995F, 1.0F, 0.99F, -1.0F};
+    const double near[] = {1.0, exp((double)0.99F - 1), exp((double)0.981F - 1)};
+    uint32_t chosen[2];
+    float weights[2];
+    or_experts_mix(logits, 6, chosen, weights);
+    assert_int_equal(chosen[0], 3);
+    assert_int_equal(chosen[1], 4);
+    assert_float_equal(weights[0], 1 / (near[0] + near[1] + near[2]), 1e-6F);
+    assert_float_equal(weights[1], near[1] / (near[1] + near[2]), 1e-6F);
+}
+
+// Where all logits are below 0, the size of the one that is compared says what is near. Of zeros all are.
+static void negative_logits_are_near_by_their_own_size(void **state)
+{
+    (void)state;
+    const float logits[] = {-1.0F, -1.01F, -3.0F}, equal[] = {0, 0, 0, 0};
+    uint32_t chosen[2];
+    float weights[2];
+    or_experts_mix(logits, 3, chosen, weights);
+    assert_int_equal(chosen[0], 0);
+    assert_int_equal(chosen[1], 1);
+    assert_float_equal(weights[0], 1 / (1 + exp((double)-1.01F + 1)), 1e-6F);
+    assert_float_equal(weights[1], 1, 0);
+    or_experts_mix(equal, 4, chosen, weights);
+    assert_int_equal(chosen[0], 0);
+    assert_int_equal(chosen[1], 1);
+    assert_float_equal(weights[0], 0.25F, 0);
+    assert_float_equal(weights[1], 1.0F / 3, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_experts_are_weighted_among_those_near_them),
+        cmocka_unit_test(negative_logits_are_near_by_their_own_size),
         cmocka_unit_test(experts_of_the_best_groups_are_chosen),
         cmocka_unit_test(the_largest_are_chosen_and_of_ties_the_first),
         cmocka_unit_test(equal_logits_choose_the_first),

@@ -198,6 +198,8 @@ static or_status_t add_longrope(or_json_t json, const rope_t *rope, uint32_t dim
     double growth = times > 1 ? sqrt(1 + log(times) / log(original)) : 1;
     status =
         status != OR_OK ? status : or_json_get_number(rope->scaling, "attention_factor", &growth);
+    const char *own = times > 1 ? "long_mscale" : "short_mscale"; // Phi's with experts
+    status = status != OR_OK ? status : or_json_get_number(rope->scaling, own, &growth);
     status = status != OR_OK ? status
                              : add_list(rope, "long_factor", arch->rope_factors_long, dims, config);
     status = status != OR_OK

@@ -172,6 +172,11 @@ static or_status_t add_output(const or_plan_names_t *names)
         snprintf(name, sizeof name, "%s.bias", config->family->norm);
         status = add_outer(names, arch->output_norm_bias, name, item);
     }
+    if (status == OR_OK && arch->head_bias != NULL) {
+        or_convert_item_t bias = {.rows = 1, .width = config->shape.vocab_size, .is_vector = true};
+        snprintf(bias.name, sizeof bias.name, "%s", arch->head_bias);
+        status = add_named(names->plan, "lm_head.bias", &bias);
+    }
     if (status != OR_OK || config->is_tied) {
         return status;
     }

@@ -281,6 +281,11 @@ static const or_hf_rule_t gpt_oss_rules[] = {
     {"attention_bias", "true"},
     {0},
 };
+static const or_hf_rule_t phimoe_rules[] = {
+    {"hidden_act", "silu swish"},   {"attention_bias", "true", true},
+    {"lm_head_bias", "true", true}, {"router_jitter_noise", "0.01"},
+    {"num_experts_per_tok", "2"},   {0},
+};
 static const or_hf_rule_t glm4moe_rules[] = {
     {"hidden_act", "silu swish"},
     {"norm_topk_prob", "true"},
@@ -322,6 +327,9 @@ static const or_hf_rule_t olmoe_rules[] = {
     .counts = &llama_counts, .ignored = ".rotary_emb.inv_freq"
 #define NUMBERS .numbers = rms_numbers, .rules = silu_rules
 #define ROTATED .rope_base = 10000, .rotated = 1
+#define PHIMOE                                                                                     \
+    PLACES, .numbers = rms_numbers, .rules = phimoe_rules, .rope_base = 1000000, .rotated = 1,     \
+            .names = mixtral_names, .experts = &mixtral_experts, .needs_kv_heads = true
 
 static const or_hf_family_t families[] = {
     {"LlamaForCausalLM", "llama", PLACES, NUMBERS, ROTATED, .names = no_names,
@@ -390,6 +398,8 @@ static const or_hf_family_t families[] = {
      .rope_base = 150000, .rotated = 1, .names = gpt_oss_names, .experts = &mixtral_experts,
      .head_dim = 64, .needs_kv_heads = true, .stacks_experts = true, .needs_scaling = true,
      .window = 128},
+    {"PhiMoEForCausalLM", "phimoe", PHIMOE}, // as it was published
+    {"PhimoeForCausalLM", "phimoe", PHIMOE}, // as transformers has it
     {"Glm4MoeForCausalLM", "glm4moe", PLACES, .numbers = routed_numbers, .rules = glm4moe_rules,
      .rope_base = 10000, .rotated = 0.5, .names = glm4moe_names, .experts = &routed_experts,
      .needs_kv_heads = true, .may_rotate_parts = true, .gates_by_sigmoid = true},
