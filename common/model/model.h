@@ -71,8 +71,17 @@ typedef struct {
     // Of a model whose FFN is experts: how many there are and how many of them a row takes; `ffn` is that of one. A
     // shared expert, which all rows take, has a size of its own. 0: there are none.
     uint32_t experts, experts_used, shared_ffn;
+    // How a row chooses: by the logits' sigmoids or their softmax; and whether the weights of those chosen add up to 1.
+    // Experts may be groups of equal size, of which the best so many are used. 0 groups: all experts are chosen among.
+    bool routes_by_sigmoid, normalises_experts;
+    uint32_t expert_groups, expert_groups_used;
     // The first layers may have an FFN without experts instead, of a size of its own.
     uint32_t dense_layers, dense_ffn;
+    // Of latent attention (cpu/latent.h), else 0: the elements that K and V of all heads are made of, and those that
+    // queries are made of. 0 of the latter: queries are made of h itself.
+    uint32_t latent, query_latent;
+    // The elements of a head as its query is projected, and as the output matrix reads it: head_dim, but in latent attention.
+    uint32_t query_dim, value_dim;
     uint64_t parameters;
 } or_model_shape_t;
 

@@ -4,7 +4,8 @@
 //              tensors_check.c (are they all there?)  rope.c (rotations)  buffers.c (memory of a pass)
 //              streamed.c (what of them stays on disk)
 //     a pass   model.c (the public calls)  pass.c (plan, run, undo)  forward.c (walks the operations of steps.c)
-//              row_ops.c  products.c  experts.c  attention.c  attention_tile.c  logits.c (the head)  importance.c (what matrices read)
+//              row_ops.c  products.c  experts.c  experts_choice.c  attention.c  attention_tile.c  latent.c  logits.c (the head)
+//              importance.c (what matrices read)
 //     ranks    lockstep.c
 //     a GPU    gpu_internal.h: weights, K and V are then in its memory, and so are the buffers of a pass, which
 //              or_gpu_t has instead of those below; what is planned is the same
@@ -20,6 +21,7 @@
 #include "common/model/arch/arch.h"
 #include "common/model/cpu/experts.h"
 #include "common/model/cpu/importance.h"
+#include "common/model/cpu/latent.h"
 #include "common/model/cpu/products.h"
 #include "common/model/cpu/streamed.h"
 #include "common/model/kv/kv_cache_internal.h"
@@ -141,6 +143,7 @@ struct or_model {
     float *output_norm;      // [width]; NULL: of another stage
     float *output_norm_bias; // [width]; NULL: none, or of another stage
     or_matrix_t head;        // width -> vocab_size; empty likewise
+    float *head_bias;        // [vocab_size]; NULL: none, or of another stage
     float *rope_factors;     // [rope_dims / 2] of OR_ROPE_MAIN; NULL: none
     float *rope_cosine[OR_ROPE_TABLES]; // [context][rope_dims / 2] each; NULL: no layer uses it
     float *rope_sine[OR_ROPE_TABLES];
@@ -155,18 +158,22 @@ struct or_model {
     size_t query_stride;
     size_t kv_stride;
     size_t ffn_stride;
-    float *x;                  // [rows_max][width], the residual stream: no gaps, it travels
-    or_activations_t h;        // x normalised for what comes next; after a pass: for the head
-    float *query;              // [rows_max][query_stride]
-    float *key;                // [rows_max][kv_stride]
-    float *value;              // [rows_max][kv_stride]
-    or_activations_t attended; // [rows_max][share.heads][head_dim]
-    or_activations_t gate;     // [rows_max][share.ffn]; of experts: a row for each entry
-    float *up;                 // [rows_max][ffn_stride]; likewise
-    or_experts_t experts;      // zeroed where the FFN is not experts
-    float *sums;               // [rows_max][width_stride] over this rank's shards
-    float *shard_scratch;      // [threads][OR_SHARD_SUM_FLOATS]
-    float *gathered;           // [ranks][OR_EXCHANGE_ROWS][width_stride] sums; NULL for one rank
+    float *x;           // [rows_max][width], the residual stream: no gaps, it travels
+    or_activations_t h; // x normalised for what comes next; after a pass: for the head
+    float *query;       // [rows_max][query_stride] from its first panel here on (or_query_place)
+    float *key;         // [rows_max][kv_stride]
+    float *value;       // [rows_max][kv_stride]
+    or_activations_t attended; // [rows_max][share.heads][value_dim]
+    or_latent_t latent;        // zeroed where attention is not latent
+    float
+        *head_sums; // [rows_max][head_sums_stride], of attention: attended's values or latent.sums
+    size_t head_sums_stride;
+    or_activations_t gate; // [rows_max][share.ffn]; of experts: a row for each entry
+    float *up;             // [rows_max][ffn_stride]; likewise
+    or_experts_t experts;  // zeroed where the FFN is not experts
+    float *sums;           // [rows_max][width_stride] over this rank's shards
+    float *shard_scratch;  // [threads][OR_SHARD_SUM_FLOATS]
+    float *gathered;       // [ranks][OR_EXCHANGE_ROWS][width_stride] sums; NULL for one rank
     or_attention_scratch_t *scratch; // [threads]
     or_span_t *tiles;                // [rows_max] the rows of a pass as attention takes them
 
@@ -240,6 +247,14 @@ or_status_t or_steps_create(or_model_t *model);
 void or_steps_free(or_model_t *model);
 // Return the function of an operation on all rows; NULL for one on single rows.
 or_batch_op_t or_batch_op(or_op_kind_t kind);
+
+// Return the place of a head that is here in a row of `query`.
+static inline size_t or_query_place(const or_model_t *model, const or_layer_t *layer, uint32_t head)
+{
+    const uint32_t head_dim = model->shape.head_dim;
+    return model->shape.latent > 0 ? (size_t)(head - model->share.heads.begin) * head_dim
+                                   : or_matrix_place(&layer->query, head * head_dim);
+}
 
 // Run all layers for the planned rows on the CPU. The activations for the head are then in model->h. Fails if another
 // rank is not heard.

@@ -13,7 +13,11 @@ NAMES = {"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k":
          "ffn_down_exps": "mlp.experts.{}.down_proj", "ffn_gate_inp_shexp": "mlp.shared_expert_gate", "ffn_gate_shexp": "mlp.shared_expert.gate_proj",
          "ffn_up_shexp": "mlp.shared_expert.up_proj", "ffn_down_shexp": "mlp.shared_expert.down_proj"}
 GEMMA_2 = {"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm"}
+SHARED = {f"ffn_{part}_shexp": f"mlp.shared_experts.{part}_proj" for part in ("gate", "up", "down")} | {"exp_probs_b": "mlp.gate.e_score_correction_bias"}
 OWN_NAMES = {
+    "deepseek2": SHARED | {"attn_q_a": "self_attn.q_a_proj", "attn_q_a_norm": "self_attn.q_a_layernorm", "attn_q_b": "self_attn.q_b_proj",
+                           "attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa", "attn_kv_a_norm": "self_attn.kv_a_layernorm"},
+    "glm4moe": SHARED | {"post_attention_norm": "post_attention_layernorm"},
     "phi3": {"ffn_up": "mlp.gate_up_proj"},
     "gemma2": GEMMA_2, "gemma3": GEMMA_2,
     "exaone4": {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"},
@@ -22,6 +26,8 @@ OWN_NAMES = {
     "opt": {"attn_norm": "self_attn_layer_norm", "attn_output": "self_attn.out_proj", "ffn_norm": "final_layer_norm", "ffn_up": "fc1", "ffn_down": "fc2"},
     "mixtral": {"ffn_gate_inp": "block_sparse_moe.gate", "ffn_gate_exps": "block_sparse_moe.experts.{}.w1",
                 "ffn_up_exps": "block_sparse_moe.experts.{}.w3", "ffn_down_exps": "block_sparse_moe.experts.{}.w2"},
+    "phimoe": {"ffn_gate_inp": "block_sparse_moe.gate", "ffn_gate_exps": "block_sparse_moe.experts.{}.w1",
+               "ffn_up_exps": "block_sparse_moe.experts.{}.w3", "ffn_down_exps": "block_sparse_moe.experts.{}.w2"},
     "olmo2": {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"},
     "glm4": {"ffn_up": "mlp.gate_up_proj", "post_attention_norm": "post_self_attn_layernorm", "post_ffw_norm": "post_mlp_layernorm"},
     "starcoder2": {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
@@ -108,7 +114,8 @@ def their_name(family, ours):
         module, _, kind = ours.rpartition(".")
         return f"{OWN_OUTER.get(family, OUTER)[module]}.{kind}"
     number, module, kind = layer.groups()
-    return f"{LAYERS.get(family, 'model.layers')}.{number}.{(NAMES | OWN_NAMES.get(family, {}))[module]}.{kind}"
+    theirs = f"{LAYERS.get(family, 'model.layers')}.{number}.{(NAMES | OWN_NAMES.get(family, {}))[module]}"
+    return theirs if module == "exp_probs_b" else f"{theirs}.{kind}"
 
 
 def halves_apart(data, heads, rows):
@@ -152,6 +159,18 @@ def stack_experts(layer, theirs, tensors):
     return stacks
 
 
+def both_of_heads(layer, tensors):
+    """Return DeepSeek's matrix of a layer that makes K and V of all heads: of each those of K, which GGUF has transposed, and behind them those of V."""
+    (heads, latent, plain), _, keys = tensors[f"blk.{layer}.attn_k_b.weight"]
+    (_, size, _), _, values = tensors[f"blk.{layer}.attn_v_b.weight"]
+    keys, values = floats(keys), floats(values)
+    rows = array("f")
+    for head in range(heads):
+        rows.extend(keys[(head * latent + column) * plain + row] for row in range(plain) for column in range(latent))
+        rows.extend(values[head * size * latent:(head + 1) * size * latent])
+    return "F32", [heads * (plain + size), latent], rows.tobytes()
+
+
 def their_tensors(metadata, tensors):
     """Return name -> (dtype, shape, bytes) of transformers' model, of F32 tensors."""
     architecture, family = metadata["general.architecture"].decode(), family_of(metadata, tensors)
@@ -169,6 +188,10 @@ def their_tensors(metadata, tensors):
         sinks = re.fullmatch(r"blk\.(\d+)\.attn_sinks\.weight", name)
         if sinks:
             theirs[f"model.layers.{sinks[1]}.self_attn.sinks"] = "F32", shape, data
+            continue
+        heads = re.fullmatch(r"blk\.(\d+)\.attn_([kv])_b\.weight", name)
+        if heads:
+            theirs[f"model.layers.{heads[1]}.self_attn.kv_b_proj.weight"] = both_of_heads(heads[1], tensors)
             continue
         rotated = re.search(r"\.attn_([qk])\.", name)
         if rotated and family in PAIRS_HALVES:
@@ -253,6 +276,40 @@ def characters_tokenizer(metadata, newer=True):
             "post_processor": None,
             "model": {"type": "BPE", "unk_token": unknown, "fuse_unk": True, "byte_fallback": True, "ignore_merges": False,
                       "vocab": {token: i for i, token in enumerate(tokens)}, "merges": merges if newer else [" ".join(merge) for merge in merges]}}
+
+
+def varint(value):
+    value &= 2**64 - 1
+    data = bytearray()
+    while value > 127:
+        data.append(value & 127 | 128)
+        value >>= 7
+    return bytes(data + bytes([value]))
+
+
+def message(*fields):
+    """Return a protocol buffer of fields (number, value): a text, bytes of a message, a number, or a float of 32 bits."""
+    data = b""
+    for number, value in fields:
+        value = value.encode() if isinstance(value, str) else value
+        if isinstance(value, bytes):
+            data += varint(number << 3 | 2) + varint(len(value)) + value
+        elif isinstance(value, float):
+            data += varint(number << 3 | 5) + struct.pack("<f", value)
+        else:
+            data += varint(number << 3) + varint(value)
+    return data
+
+
+MODEL_TYPES = {"unigram": 1, "bpe": 2, "word": 3, "char": 4}
+
+
+def sentencepiece_model(tokens, kinds, scores, kind="bpe", trainer=(), normalizer=(), rules=b""):
+    """Return tokenizer.model of such pieces, as Llama has it: no normal form, spaces stay, and one is put before a text."""
+    pieces = [(1, message((1, token), (2, float(score)), (3, kind))) for token, kind, score in zip(tokens, kinds, scores)]
+    trained = {3: MODEL_TYPES[kind], 24: 0, 35: 1, 40: 0, 41: 1, 42: 2, 43: -1} | dict(trainer)
+    normal = {1: "identity", 2: rules, 3: 1, 4: 0, 5: 1} | dict(normalizer)
+    return message(*pieces, (2, message(*trained.items())), (3, message(*normal.items())))
 
 
 GPT_4 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}NUMBERS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")

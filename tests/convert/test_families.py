@@ -160,6 +160,23 @@ class Families(unittest.TestCase):
             self.assertEqual((shape, 39, packed(blocks)) if blocks else (shape, kind, data), ours[name], name)
             self.assertEqual((shape, 0, unpacked(blocks) if blocks else data), decoded[name], name)
 
+    def test_layers_that_guess_are_left_out(self):
+        """Those behind the last, as many as the config says; of one more the conversion says that it has no place."""
+        recipe, converted = self.folder / "recipe.gguf", self.folder / "converted.gguf"
+        subprocess.run([BIN / "family-model", "glm4moe/1", recipe], check=True, cwd=ROOT, timeout=PATIENCE, env=ENVIRONMENT)
+        metadata, tensors = checkpoints.read_gguf(recipe)
+        config = CONFIGS["glm4moe/1"] | {"num_nextn_predict_layers": 1}
+        theirs = checkpoints.their_tensors(metadata, tensors)
+        guesses = {name.replace("layers.3.", "layers.4."): tensor for name, tensor in theirs.items() if "layers.3." in name}
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoints.write_checkpoint(Path(folder), config, metadata, tensors)
+            checkpoints.write_weights(Path(folder), theirs | guesses)
+            outrider("model", "convert", folder, converted, "--force")
+            self.compare_files(checkpoints.read_gguf(converted), expected_metadata(metadata, config), tensors)
+            checkpoints.write_weights(Path(folder), theirs | {"model.layers.5.mlp.gate.weight": ("F32", [1], bytes(4))})
+            _, error = outrider("model", "convert", folder, converted, "--force", code=1)
+        self.assertIn("model.layers.5.mlp.gate.weight has no place", error)
+
     def test_both_forms_of_rotations_are_the_same(self):
         for name in ("llama/0", "llama/1", "yarn/0", "phi3/1", "gemma3/0", "glm4/0"):
             with self.subTest(model=name):

@@ -45,6 +45,9 @@ class Tokenizers(unittest.TestCase):
         return checkpoints.read_gguf(self.out)[0] if code == 0 else error
 
     def compare_ids(self, name):
+        self.compare_with_original(name)
+
+    def compare_with_original(self, name):
         text = data(f"vocab/{name}.inp").read_bytes()
         ids = [outrider("tokenize", "--special", "-m", model, stdin=text)[0] for model in (data(f"vocab/{name}.gguf"), self.out)]
         self.assertEqual(*ids)
@@ -81,6 +84,74 @@ class Tokenizers(unittest.TestCase):
         for name, newer in zip(OVER_CHARACTERS, (True, False)):
             with self.subTest(vocabulary=name):
                 self.compare(name, lambda metadata: checkpoints.characters_tokenizer(metadata, newer), ("model", "tokens"))
+
+    # ---- tokenizer.model ----
+
+    def convert_model(self, model, size, code=0, **files):
+        """Convert a folder that has a tokenizer.model and no tokenizer.json."""
+        (self.folder / "tokenizer.json").unlink(missing_ok=True)
+        (self.folder / "tokenizer.model").write_bytes(model)
+        checkpoints.write_json(self.folder / "config.json", config_of(size))
+        for name in ("added_tokens", "tokenizer_config"):
+            (self.folder / f"{name}.json").unlink(missing_ok=True)
+            if name in files:
+                checkpoints.write_json(self.folder / f"{name}.json", files[name])
+        _, error = outrider("model", "convert", self.folder, self.out, "--vocab-only", "--force", code=code)
+        return checkpoints.read_gguf(self.out)[0] if code == 0 else error
+
+    def test_sentencepiece_models(self):
+        """The pieces as they are; of the newer one tokens that tokenizer_config.json adds."""
+        for name, own in zip(OVER_CHARACTERS, (32000, 32000)):
+            with self.subTest(vocabulary=name):
+                original, _ = checkpoints.read_gguf(data(f"vocab/{name}.gguf"))
+                tokens, kinds, scores = ([value for value in original[f"tokenizer.ggml.{key}"]] for key in ("tokens", "token_type", "scores"))
+                pieces = [token.decode() for token in tokens]
+                begin = original.get("tokenizer.ggml.add_space_prefix", True)
+                model = checkpoints.sentencepiece_model(pieces[:own], [kind if kind != 4 else 1 for kind in kinds[:own]], scores[:own], normalizer={3: begin})
+                added = {str(i): {"content": pieces[i], "special": kinds[i] == 3} for i in range(len(pieces)) if i >= own or kinds[i] == 4}
+                converted = self.convert_model(model, len(pieces), tokenizer_config={"added_tokens_decoder": added, "bos_token": "<s>"})
+                self.assertEqual(tokens, converted["tokenizer.ggml.tokens"])
+                self.assertEqual(kinds[:own], converted["tokenizer.ggml.token_type"][:own])
+                self.assertEqual(scores[:own], converted["tokenizer.ggml.scores"][:own])
+                self.assertEqual((b"llama", 1, 2, 0, begin), tuple(converted[f"tokenizer.ggml.{key}"] for key in (
+                    "model", "bos_token_id", "eos_token_id", "unknown_token_id", "add_space_prefix")))
+                self.compare_with_original(name)
+                self.compare_sentencepiece(name, model)
+
+    def compare_sentencepiece(self, name, model):
+        """Beside the package `sentencepiece`, in test_transformers."""
+
+    def test_what_a_sentencepiece_model_adds(self):
+        tokens, kinds = SMALL["tokens"], SMALL["kinds"]
+        scores = [-float(i) for i in range(len(tokens))]
+        model, size = checkpoints.sentencepiece_model(tokens, kinds, scores), len(tokens)
+        read = self.convert_model(model, size + 3, added_tokens={"<|x|>": size, checkpoints.MARK + "c": size + 1, "beyond": size + 9})
+        self.assertEqual([b"<|x|>", b" c", b"[PAD%d]" % (size + 2)], read["tokenizer.ggml.tokens"][size:])
+        self.assertEqual([3, 4, 5], read["tokenizer.ggml.token_type"][size:])
+        self.assertTrue(read["tokenizer.ggml.add_bos_token"])
+        self.assertFalse(self.convert_model(model, size, tokenizer_config={"add_bos_token": False})["tokenizer.ggml.add_bos_token"])
+
+    def test_sentencepiece_models_that_are_refused(self):
+        tokens, kinds = SMALL["tokens"], SMALL["kinds"]
+        scores = [-float(i) for i in range(len(tokens))]
+        make = lambda **more: checkpoints.sentencepiece_model(tokens, more.pop("kinds", kinds), more.pop("scores", scores), **more)
+        for why, model in (
+                ("its pieces are Unigram; only BPE", make(kind="unigram")),
+                ("its pieces are words", make(kind="word")),
+                ("another form (\"nmt_nfkc\")", make(normalizer={1: "nmt_nfkc"}, rules=b"rules")),
+                ("no \"byte_fallback\"", make(trainer={35: 0})),
+                ("it removes spaces", make(normalizer={4: 1})),
+                ("otherwise than before a word", make(normalizer={5: 0})),
+                ("otherwise than before a word", make(trainer={24: 1})),
+                ("unused pieces", make(kinds=kinds[:-1] + [5])),
+                ("no number", make(scores=scores[:-1] + [float("nan")])),
+                ("255 pieces of bytes", make(kinds=[1 if i == 3 else kind for i, kind in enumerate(kinds)])),
+                ("no model of SentencePiece", make()[:-1]),
+                ("no model of SentencePiece", b"")):
+            with self.subTest(why=why):
+                self.assertIn(why, self.convert_model(model, len(tokens), code=1))
+        self.assertIn("265 pieces, and the model 264 tokens", self.convert_model(make(), len(tokens) - 1, code=1))
+        self.assertIn("has the id -1", self.convert_model(make(), len(tokens), code=1, added_tokens={"x": "y"}))
 
     def small(self, change=None, model=None, code=0, **files):
         tokenizer = copy.deepcopy(checkpoints.characters_tokenizer(small_metadata()))

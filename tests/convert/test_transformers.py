@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from cli import BIN, ENVIRONMENT, PATIENCE, ROOT, data, outrider  # noqa: E402
 
 try:
+    import sentencepiece
     import tokenizers
     import torch
     import transformers
@@ -86,6 +87,19 @@ class Saved(test_families.Families):
 class Ids(test_tokenizers.Tokenizers):
     """Tokenizers beside the package `tokenizers`, which reads the same tokenizer.json."""
     test_roles_and_templates = test_padding_and_user_tokens = test_what_gguf_cannot_say_is_refused_by_name = None
+
+    def compare_sentencepiece(self, name, model):
+        """Ids of each text alone. U+2581 is not in them, as below."""
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        draw = random.Random(f"{os.environ.get('OR_TEST_SEED', 1)} {name}")
+        texts = data(f"vocab/{name}.inp").read_bytes().decode().split("\n__ggml_vocab_test__\n")
+        texts += ["".join(draw.choices(PIECES, k=draw.randrange(1, 24))) for _ in range(DRAWN)]
+        whole = "\n".join(texts).replace(checkpoints.MARK, "").replace("\0", "")
+        if name == "phi-3":  # whose added tokens SentencePiece does not know
+            whole = whole.replace("<", "")
+        out, _ = outrider("tokenize", "-m", self.out, stdin=whole.encode())
+        self.assertEqual(processor.encode(whole), list(map(int, out.split())))
+        print(f"{name}: {len(out.split())} ids are SentencePiece's")
 
     def compare_rule(self, rule):
         print(f"{rule}:", end=" ")

@@ -61,6 +61,9 @@ static const family_t families[] = {
     {"olmoe/0", NULL, NULL, 0, 0},
     {"glm4moe/1", NULL, NULL, 0, 0},
     {"gpt-oss/0", NULL, WINDOW, 6, 0},
+    {"phimoe/0", "chosen otherwise", NULL, 0, 0},
+    {"deepseek-v2/1", "latent attention", NULL, 0, 0},
+    {"deepseek-v3/0", "latent attention", NULL, 0, 0},
 };
 
 // Experts of quantised weights, one family with layers that have none.

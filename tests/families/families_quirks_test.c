@@ -37,6 +37,8 @@ static const family_t families[] = {
     {"cohere2", &or_arch_cohere2},
     {"command-r", &or_arch_command_r},
     {"ernie4_5", &or_arch_ernie4_5},
+    {"deepseek-v2", &or_arch_deepseek2},
+    {"deepseek-v3", &or_arch_deepseek2},
     {"exaone4", &or_arch_exaone4},
     {"falcon", &or_arch_falcon},
     {"gemma", &or_arch_gemma},
@@ -55,6 +57,7 @@ static const family_t families[] = {
     {"olmoe", &or_arch_olmoe},
     {"opt", &or_arch_opt},
     {"phi3", &or_arch_phi3},
+    {"phimoe", &or_arch_phimoe},
     {"qwen2", &or_arch_qwen2},
     {"qwen2moe", &or_arch_qwen2moe},
     {"qwen3", &or_arch_qwen3},
@@ -115,6 +118,8 @@ static quirk_t without_operation(const subject_t *subject, uint32_t index, quirk
         [OR_OP_BIAS_QKV] = {"biases of Q, K and V", OR_OP_END},
         [OR_OP_NORM_HEADS] = {"norms of heads", OR_OP_END},
         [OR_OP_NORM_WHOLE] = {"norms of all heads", OR_OP_END},
+        [OR_OP_NORM_QUERY_LATENT] = {"norm of what queries are made of", OR_OP_END},
+        [OR_OP_NORM_LATENT] = {"norm of the latent vector", OR_OP_END},
         [OR_OP_ROTATE] = {"rotation", OR_OP_END},
         [OR_OP_GROW_QUERY] = {"growth of queries", OR_OP_END},
         [OR_OP_SILU_GATED] = {"SiLU", OR_OP_GELU_GATED},
@@ -134,6 +139,7 @@ static quirk_t without_operation(const subject_t *subject, uint32_t index, quirk
     }
     bool has_bias = op->kind != OR_OP_BIAS_QKV || has_tensor(subject, OR_LAYER(query_bias));
     bool has_norm = op->kind != OR_OP_NORM_HEADS || has_tensor(subject, OR_LAYER(query_norm));
+    has_norm = has_norm && (op->kind != OR_OP_NORM_QUERY_LATENT || has_tensor(subject, op->weight));
     if (operations[op->kind].name == NULL || !has_bias || !has_norm) {
         return QUIRK_ABSENT;
     }
@@ -262,7 +268,21 @@ static bool scores_scaled_by_width(const subject_t *subject)
 static bool other_weights_of_experts(const subject_t *subject)
 {
     edited.normalises_experts = !edited.normalises_experts;
-    return subject->arch->has_experts && !subject->arch->gates_by_sigmoid; // whose files say it
+    const or_arch_t *arch = subject->arch;
+    return arch->has_experts && !arch->gates_by_sigmoid &&
+           !arch->tells_routing; // whose files say it
+}
+
+static bool rotations_that_grow(const subject_t *subject)
+{
+    edited.yarn_grows_scores = false;
+    return subject->arch->yarn_grows_scores && subject->numbers.rope_scaling == OR_SCALING_YARN;
+}
+
+static bool weights_of_the_softmax(const subject_t *subject)
+{
+    edited.mixes_sparsely = false;
+    return subject->arch->mixes_sparsely;
 }
 
 // Load a vector to where nothing reads it. Return whether the family has it.
@@ -280,8 +300,7 @@ static bool without_vector(size_t offset)
 
 static bool choice_without_bias(const subject_t *subject)
 {
-    (void)subject;
-    return without_vector(OR_LAYER(router_bias));
+    return without_vector(OR_LAYER(router_bias)) && subject->shape.routes_by_sigmoid;
 }
 
 static bool no_sinks(const subject_t *subject)
@@ -339,6 +358,8 @@ static quirk_t without_field(const subject_t *subject, uint32_t index, quirk_nam
         {"scale by head", scores_scaled_by_width},
         {"weights of experts", other_weights_of_experts},
         {"bias of the choice of experts", choice_without_bias},
+        {"growth of scores", rotations_that_grow},
+        {"two experts that are weighted apart", weights_of_the_softmax},
         {"sinks", no_sinks},
         {"bias of the router's logits", logits_without_bias},
         {"biases of experts' gates", gates_without_bias},

@@ -16,6 +16,7 @@ typedef struct {
     const char *word;      // of the refusal; NULL: it runs
     const char *quantised; // a tensor that is of type Q8_0, and 0; NULL: none
     float number;          // that the key gets instead of `value`; 0: none
+    const char *drops;     // a key that is left out; NULL: none
 } change_t;
 
 static bool is_named(const or_gguf_tensor_t *tensor, const char *name)
@@ -46,6 +47,9 @@ static void write_changed(const or_gguf_t *gguf, const change_t *change, const c
     uint64_t kept = 0;
     assert_int_equal(or_gguf_writer_create(path, &writer), OR_OK);
     assert_int_equal(or_gguf_writer_copy(writer, gguf), OR_OK);
+    if (change->drops != NULL) {
+        or_gguf_writer_drop(writer, change->drops);
+    }
     if (change->number != 0) {
         assert_int_equal(or_gguf_writer_set_f32(writer, change->key, change->number), OR_OK);
     } else if (change->key != NULL) {
@@ -148,9 +152,29 @@ static void quantised_biases_are_refused(void **state)
     check(&(change_t){.model = "gpt-oss/0", .quantised = "blk.1.ffn_up_exps.weight"});
 }
 
+// Without its form, its growth or its way to choose, a DeepSeek would be computed as another.
+static void latent_attention_of_another_form_is_refused(void **state)
+{
+    (void)state;
+    check(&(change_t){.model = "deepseek-v3/0",
+                      .drops = "deepseek2.attention.key_length_mla",
+                      .word = "deepseek2.attention.key_length_mla"});
+    check(&(change_t){.model = "deepseek-v3/0",
+                      .drops = "deepseek2.rope.scaling.yarn_log_multiplier",
+                      .word = "deepseek2.rope.scaling.yarn_log_multiplier"});
+    check(&(change_t){.model = "deepseek-v3/0",
+                      .key = "deepseek2.rope.scaling.attn_factor",
+                      .number = 1.5F,
+                      .word = "deepseek2.rope.scaling.attn_factor"});
+    check(&(change_t){.model = "deepseek-v3/0",
+                      .drops = "deepseek2.expert_gating_func",
+                      .word = "exp_probs_b.bias"});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(latent_attention_of_another_form_is_refused),
         cmocka_unit_test(attention_to_later_positions_is_refused),
         cmocka_unit_test(another_base_in_layers_with_a_window_is_refused),
         cmocka_unit_test(a_bias_without_its_weights_is_refused),

@@ -50,8 +50,9 @@ class Collector:
             return kind in (b"MUL_MAT", b"MUL_MAT_ID") and it.src[0].contents.name.endswith(b".weight")
         name, read = it.src[0].contents.name.decode().split("#")[-1], it.src[1].contents
         if kind == b"MUL_MAT":
-            for row in range(read.ne[1]):
-                self.add(name, 0, row_of(read, row))
+            for matrix in range(read.ne[2]):
+                for row in range(read.ne[1]):
+                    self.add(name, matrix % it.src[0].contents.ne[2], row_of(read, row, matrix))
             return True
         chosen = it.src[2].contents
         for row in range(read.ne[2]):
@@ -96,10 +97,10 @@ class Importance(unittest.TestCase):
         self.assertLessEqual(apart, limit)
 
     def test_families(self):
-        names = [f"{folder.name}/{seed}" for folder in sorted(DATA.iterdir()) for seed in range(SEEDS) if folder.name not in UNKNOWN + REFUSED]
+        names = [f"{folder.name}/{seed}" for folder in sorted(DATA.iterdir()) for seed in range(SEEDS) if folder.name not in REFUSED]
         with tempfile.TemporaryDirectory() as folder:
             for name in names:
-                if name not in LEFT_OUT:
+                if name not in LEFT_OUT and name not in UNKNOWN:
                     with self.subTest(model=name):
                         path = Path(folder) / f"{name.replace('/', '-')}.gguf"
                         subprocess.run([BIN / "family-model", name, path], check=True, cwd=ROOT, timeout=PATIENCE)

@@ -1,7 +1,7 @@
 // Goal: whatever config.json and tokenizer.json say, it becomes metadata or is refused in words; and a vocabulary that is
 // written can be read, or is refused in words by its reader.
 // Method: the input is config.json, tokenizer.json, tokenizer_config.json and generation_config.json, cut at lines "NEXT
-// FILE". The metadata are written to a file in memory and opened again.
+// FILE". The metadata are written to a file in memory and opened again. A second part that is no JSON is a tokenizer.model.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +74,7 @@ static void read_again(or_gguf_writer_t *writer)
     unlink(path);
 }
 
-static void convert(json_t *const *files, or_gguf_writer_t *writer)
+static void convert(json_t *const *files, const or_sentencepiece_t *model, or_gguf_writer_t *writer)
 {
     or_hf_config_t config;
     or_status_t status = or_hf_config_read(named("config", files[0]), writer, &config);
@@ -86,6 +86,8 @@ static void convert(json_t *const *files, or_gguf_writer_t *writer)
         status == OR_OK && config.shape.vocab_size < TOKENS_MAX ? config.shape.vocab_size : 300;
     or_hf_config_fini(&config);
     const or_hf_tokenizer_t tokenizer = {.tokenizer = named("tokenizer", files[1]),
+                                         .sentencepiece = model,
+                                         .added = named("added", files[3]),
                                          .settings = named("settings", files[2]),
                                          .config = named("config", files[0]),
                                          .generation = named("generation", files[3]),
@@ -97,19 +99,41 @@ static void convert(json_t *const *files, or_gguf_writer_t *writer)
     }
 }
 
+// Convert with a tokenizer.model, which lies in memory of exactly its size.
+static void convert_model(json_t *const *files, const uint8_t *bytes, size_t size,
+                          or_gguf_writer_t *writer)
+{
+    or_sentencepiece_t model;
+    uint8_t *copy = malloc(size > 0 ? size : 1);
+    assert(copy != NULL);
+    memcpy(copy, bytes, size);
+    or_status_t status = or_sentencepiece_read(copy, size, &model);
+    assert_sentence(status);
+    if (status == OR_OK) {
+        convert(files, &model, writer);
+    }
+    or_sentencepiece_fini(&model);
+    free(copy);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const uint8_t *at = data;
+    const uint8_t *at = data, *begins[FILES + 1];
     json_t *files[FILES];
     for (size_t i = 0; i < FILES; i++) {
+        begins[i] = at;
         files[i] = next_file(&at, data + size);
     }
+    begins[FILES] = at;
     or_gguf_writer_t *writer = NULL;
     snprintf(path, sizeof path, "/tmp/outrider-fuzz-%d.gguf", (int)getpid());
     or_status_t status = or_gguf_writer_create(path, &writer);
     assert(status == OR_OK);
     if (files[0] != NULL && files[1] != NULL) {
-        convert(files, writer);
+        convert(files, NULL, writer);
+    } else if (files[0] != NULL) {
+        size_t cut = begins[2] < data + size ? strlen(CUT) : 0; // not after the last part
+        convert_model(files, begins[1], (size_t)(begins[2] - begins[1]) - cut, writer);
     }
     or_gguf_writer_destroy(&writer);
     for (size_t i = 0; i < FILES; i++) {

@@ -363,7 +363,7 @@ static or_status_t refuse_others(const or_arch_t *arch, const or_gguf_t *gguf,
         const char *suffix;
         uint32_t expected;
     } required[] = {
-        {"attention.value_length", shape->head_dim},
+        {"attention.value_length", shape->latent > 0 ? shape->latent : shape->head_dim},
         {"expert_count", shape->experts},
     };
     or_status_t status = require_causal(arch, gguf);
@@ -385,8 +385,11 @@ static void derive_scales(const or_arch_t *arch, const or_model_shape_t *shape,
     }
     if (numbers->attention_scale == 0) {
         bool by_width = shape->layers == arch->layers_scaled_by_width;
-        float size = by_width ? (float)shape->width / (float)shape->heads : (float)shape->head_dim;
+        float size = by_width ? (float)shape->width / (float)shape->heads : (float)shape->query_dim;
         numbers->attention_scale = 1.0f / sqrtf(size);
+    }
+    if (arch->yarn_grows_scores) {
+        numbers->attention_scale *= (float)or_arch_score_growth(numbers);
     }
 }
 
@@ -399,6 +402,8 @@ or_status_t or_arch_read(const or_arch_t *arch, const or_gguf_t *gguf, or_model_
     snprintf(s.architecture, sizeof s.architecture, "%s", arch->name);
     or_status_t status = read_counts(arch, gguf, &s);
     status = status != OR_OK ? status : read_heads(arch, gguf, &s);
+    s.query_dim = s.value_dim = s.head_dim;
+    status = status != OR_OK || !arch->has_latent ? status : or_arch_read_latent(arch, gguf, &s);
     status = status != OR_OK ? status : read_vocabulary(arch, gguf, &s);
     status = status != OR_OK || !arch->has_experts ? status : or_arch_read_experts(arch, gguf, &s);
     status = status != OR_OK ? status : refuse_others(arch, gguf, &s);

@@ -51,10 +51,15 @@ typedef struct {
     float *key_norm;            // [head_dim], or [kv_heads * head_dim]
     float *attention_post_norm; // [width]
     float *ffn_post_norm;       // [width]
-    or_matrix_t query;          // width -> heads * head_dim
+    or_matrix_t query;          // width, or query_latent -> heads * query_dim
     or_matrix_t key;            // width -> kv_heads * head_dim
     or_matrix_t value;          // width -> kv_heads * head_dim
-    or_matrix_t output;         // heads * head_dim -> width
+    or_matrix_t output;         // heads * value_dim -> width
+    float *latent_norm;         // [latent]
+    float *query_latent_norm;   // [query_latent]
+    or_matrix_t query_latent;   // width -> query_latent
+    or_matrix_t key_up;         // of each head: its elements without a rotation -> latent
+    or_matrix_t value_up;       // of each head: latent -> value_dim
     or_matrix_t gate;           // width -> ffn
     or_matrix_t up;             // width -> ffn
     or_matrix_t down;           // ffn -> width
@@ -89,10 +94,25 @@ typedef enum {
     OR_DIM_HEAD,
     OR_DIM_ALL_QUERY,
     OR_DIM_ALL_KV,
+    // Of latent attention. A tensor that has one of the last two has a matrix for each head, and every rank has all of them.
+    OR_DIM_LATENT_QUERY, // heads * query_dim
+    OR_DIM_LATENT_VALUE, // heads * value_dim
+    OR_DIM_QUERY_LATENT,
+    OR_DIM_LATENT,
+    OR_DIM_HEAD_PLAIN, // the elements of a head that are not rotated
+    OR_DIM_HEAD_VALUE, // value_dim
 } or_dim_t;
 
-// The layers that have a tensor: of a family whose first layers have no experts, those or the others.
-typedef enum { OR_IN_ALL, OR_IN_DENSE, OR_IN_EXPERTS } or_in_layers_t;
+// The layers that have a tensor: of a family whose first layers have no experts, those or the others. Some files have it in no
+// layer.
+typedef enum {
+    OR_IN_ALL,
+    OR_IN_DENSE,
+    OR_IN_EXPERTS,
+    OR_IN_SIGMOID_EXPERTS,   // of files whose experts are chosen by sigmoids
+    OR_WITH_QUERY_LATENT,    // all layers, of files whose queries are made of a vector of their own
+    OR_WITHOUT_QUERY_LATENT, // all layers, of other files
+} or_in_layers_t;
 
 #define OR_FUSED_MAX 4u
 
@@ -122,7 +142,13 @@ typedef enum {
     OR_OP_NORM_WHOLE,  // all heads of query together, and those of key
     OR_OP_ROTATE,      // query and key by their positions, where the layer has a table
     OR_OP_GROW_QUERY,  // query *= 1 + query_growth * ln(1 + floor(position / rope_original))
-    OR_OP_STORE,       // key and value to the cache
+    OR_OP_PROJECT_LATENT, // key, and query or what it is made of, = h times matrices (cpu/latent.h)
+    OR_OP_NORM_QUERY_LATENT, // what the query is made of = its rms norm, of a file that has it
+    OR_OP_RAISE_QUERY,       // query = that times matrix, likewise
+    OR_OP_NORM_LATENT,       // the key's latent part = its rms norm
+    OR_OP_ABSORB, // query of each head: its part without a rotation times the head's matrix; value = the key's latent part
+    OR_OP_RAISE_VALUES, // attended of each head = times the head's matrix
+    OR_OP_STORE,        // key and value to the cache
     OR_OP_ATTEND, // attended = softmax(scale query keys) values; a sink is a score without a value
     OR_OP_SUM_OUTPUT, // sums = attended times matrix, in the tree of shards
     OR_OP_PROJECT_UP, // gate, up = h times matrices; of a family without a gate the matrix `up` writes gate
@@ -198,6 +224,7 @@ typedef struct {
     const char *output_norm;
     const char *output_norm_bias; // NULL: none
     const char *head;             // absent in the file: the embedding is the head
+    const char *head_bias;        // [vocab_size], of logits; NULL: none
     const char *rope_factors; // [rope_dims / 2] divide the frequencies; absent in the file: none do
     // The same for files whose context is longer than the original one, and for others (longrope); NULL: there are none
     const char *rope_factors_long, *rope_factors_short;
@@ -209,11 +236,16 @@ typedef struct {
     bool has_shared_expert;
     bool shares_by_count;  // its size is that of so many experts, and the file has their number
     bool gates_by_sigmoid; // weights are the logits' sigmoids, and not their softmax
-    bool has_dense_layers; // the file may say that the first layers have no experts
-    bool clamps_experts;   // their activation is or_clamped_gated (cpu/elementwise.h), and not SiLU
-    bool yarn_cuts_pairs;  // the ends of YaRN's ramp are not rounded to whole pairs
-    const char *ffn_key;   // suffix of the key of `ffn`; NULL: "feed_forward_length"
-    bool divides_logits;   // logit_scale is in the file as its reciprocal
+    bool tells_routing;    // the file says both, and whether experts are in groups
+    bool
+        mixes_sparsely; // two experts, each weighted among those with nearly its logit (cpu/experts.h)
+    bool has_latent;    // attention is latent (cpu/latent.h)
+    bool yarn_grows_scores; // YaRN's growth is of scores; the file has a tenth of its multiplier
+    bool has_dense_layers;  // the file may say that the first layers have no experts
+    bool clamps_experts;  // their activation is or_clamped_gated (cpu/elementwise.h), and not SiLU
+    bool yarn_cuts_pairs; // the ends of YaRN's ramp are not rounded to whole pairs
+    const char *ffn_key;  // suffix of the key of `ffn`; NULL: "feed_forward_length"
+    bool divides_logits;  // logit_scale is in the file as its reciprocal
     bool scales_embedding_by_width; // by its square root
     uint32_t
         layers_scaled_by_width; // in a file of so many, scores are scaled by 1 / sqrt(width / heads)
@@ -261,6 +293,14 @@ or_status_t or_arch_read_experts(const or_arch_t *arch, const or_gguf_t *gguf,
 // family's, and rotated as the graph can. OR_ERR_FORMAT, OR_ERR_UNSUPPORTED, naming the key.
 or_status_t or_arch_read_window(const or_arch_t *arch, const or_gguf_t *gguf,
                                 const or_model_shape_t *shape, or_arch_numbers_t *numbers);
+
+// The part of or_arch_read about latent attention, for a family that has it, once the heads are known. The file must have
+// the form that is run: one head of K and V. OR_ERR_FORMAT, OR_ERR_UNSUPPORTED, naming the key.
+or_status_t or_arch_read_latent(const or_arch_t *arch, const or_gguf_t *gguf,
+                                or_model_shape_t *shape);
+
+// Return what scores grow by in a family whose YaRN says so; 1 without YaRN.
+double or_arch_score_growth(const or_arch_numbers_t *numbers);
 
 uint32_t or_arch_dim(const or_model_shape_t *shape, or_dim_t dim);
 

@@ -26,6 +26,18 @@ uint32_t or_arch_dim(const or_model_shape_t *shape, or_dim_t dim)
         return shape->heads;
     case OR_DIM_HEAD:
         return shape->head_dim;
+    case OR_DIM_LATENT_QUERY:
+        return shape->heads * shape->query_dim;
+    case OR_DIM_LATENT_VALUE:
+        return shape->heads * shape->value_dim;
+    case OR_DIM_QUERY_LATENT:
+        return shape->query_latent;
+    case OR_DIM_LATENT:
+        return shape->latent;
+    case OR_DIM_HEAD_PLAIN:
+        return shape->query_dim - (shape->head_dim - shape->latent);
+    case OR_DIM_HEAD_VALUE:
+        return shape->value_dim;
     case OR_DIM_ONE:
         break;
     }
@@ -36,12 +48,27 @@ uint32_t or_arch_matrices(const or_model_shape_t *shape, const or_arch_tensor_t 
 {
     bool each = tensor->inputs == OR_DIM_EXPERT_FFN || tensor->outputs == OR_DIM_EXPERT_FFN ||
                 tensor->inputs == OR_DIM_EXPERT_WIDTH;
-    return each ? shape->experts : 1;
+    bool by_head = tensor->inputs == OR_DIM_HEAD_PLAIN || tensor->outputs == OR_DIM_HEAD_VALUE;
+    return each ? shape->experts : by_head ? shape->heads : 1;
 }
 
 bool or_arch_layer_has(const or_model_shape_t *shape, const or_arch_tensor_t *tensor,
                        uint32_t layer)
 {
-    return tensor->layers == OR_IN_ALL ||
-           (tensor->layers == OR_IN_DENSE) == (layer < shape->dense_layers);
+    const bool is_dense = layer < shape->dense_layers;
+    switch (tensor->layers) {
+    case OR_IN_DENSE:
+        return is_dense;
+    case OR_IN_EXPERTS:
+        return !is_dense;
+    case OR_IN_SIGMOID_EXPERTS:
+        return !is_dense && shape->routes_by_sigmoid;
+    case OR_WITH_QUERY_LATENT:
+        return shape->query_latent > 0;
+    case OR_WITHOUT_QUERY_LATENT:
+        return shape->query_latent == 0;
+    case OR_IN_ALL:
+        break;
+    }
+    return true;
 }

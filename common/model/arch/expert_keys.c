@@ -25,6 +25,14 @@ static bool is_other_gating(const or_arch_t *arch, const char *suffix, uint32_t 
     return strcmp(suffix, "expert_gating_func") != 0 || !same;
 }
 
+// Is it a key that read_told reads, in families whose files say how experts are chosen?
+static bool is_told(const char *suffix)
+{
+    return strcmp(suffix, "expert_group_count") == 0 ||
+           strcmp(suffix, "expert_group_used_count") == 0 ||
+           strcmp(suffix, "expert_gating_func") == 0;
+}
+
 // Numbers that, where the file has them and they are not 0, must be these: all experts of a layer are chosen among.
 static or_status_t check_counts(const or_arch_t *arch, const or_gguf_t *gguf)
 {
@@ -42,6 +50,9 @@ static or_status_t check_counts(const or_arch_t *arch, const or_gguf_t *gguf)
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         or_metadata_key_t key = or_arch_key(arch, counts[i].suffix);
         uint32_t number = 0;
+        if (arch->tells_routing && is_told(counts[i].suffix)) {
+            continue;
+        }
         or_status_t status =
             or_gguf_has(gguf, key.text) ? or_gguf_get_u32(gguf, key.text, &number) : OR_OK;
         if (status != OR_OK) {
@@ -100,6 +111,76 @@ static or_status_t check_norm(const or_arch_t *arch, const or_gguf_t *gguf)
                : refuse(gguf, key.text, normalises, arch->normalises_experts);
 }
 
+// ---- what some families' files say of it ----
+
+static or_status_t read_optional(const or_arch_t *arch, const or_gguf_t *gguf, const char *suffix,
+                                 uint32_t *value)
+{
+    or_metadata_key_t key = or_arch_key(arch, suffix);
+    return or_gguf_has(gguf, key.text) ? or_gguf_get_u32(gguf, key.text, value) : OR_OK;
+}
+
+// A group is ranked by its two best experts where sigmoids choose, so it has two.
+static or_status_t check_groups(const or_arch_t *arch, const or_gguf_t *gguf,
+                                const or_model_shape_t *shape)
+{
+    const uint32_t groups = shape->expert_groups, used = shape->expert_groups_used;
+    const uint32_t each = groups > 0 ? shape->experts / groups : shape->experts;
+    const uint32_t least = shape->routes_by_sigmoid ? 2 : 1;
+    bool fits = groups == 0 ||
+                (groups <= OR_EXPERTS_MAX && shape->experts % groups == 0 && used > 0 &&
+                 used <= groups && each >= least && (uint64_t)each * used >= shape->experts_used);
+    return fits ? OR_OK
+                : or_fail(OR_ERR_FORMAT,
+                          "%s of %s is %u, and %u of them are used: %u experts, of which a row "
+                          "takes %u, cannot be chosen so",
+                          or_arch_key(arch, "expert_group_count").text, or_gguf_path(gguf), groups,
+                          used, shape->experts, shape->experts_used);
+}
+
+static or_status_t read_told(const or_arch_t *arch, const or_gguf_t *gguf, or_model_shape_t *shape)
+{
+    const or_metadata_key_t norm = or_arch_key(arch, "expert_weights_norm");
+    uint32_t gating = SOFTMAX; // of files that do not say
+    or_status_t status = read_optional(arch, gguf, "expert_gating_func", &gating);
+    status = status != OR_OK
+                 ? status
+                 : read_optional(arch, gguf, "expert_group_count", &shape->expert_groups);
+    status = status != OR_OK
+                 ? status
+                 : read_optional(arch, gguf, "expert_group_used_count", &shape->expert_groups_used);
+    if (status == OR_OK && or_gguf_has(gguf, norm.text)) {
+        status = or_gguf_get_bool(gguf, norm.text, &shape->normalises_experts);
+    }
+    if (status == OR_OK && gating != SOFTMAX && gating != SIGMOID) {
+        return or_fail(OR_ERR_UNSUPPORTED, "%s of %s is %u; this version knows %u and %u",
+                       or_arch_key(arch, "expert_gating_func").text, or_gguf_path(gguf), gating,
+                       SOFTMAX, SIGMOID);
+    }
+    shape->routes_by_sigmoid = gating == SIGMOID;
+    shape->expert_groups = shape->expert_groups > 1 ? shape->expert_groups : 0;
+    return status != OR_OK ? status : check_groups(arch, gguf, shape);
+}
+
+// What each of two experts is weighted among is defined for two alone.
+static or_status_t check_pair(const or_arch_t *arch, const or_gguf_t *gguf,
+                              const or_model_shape_t *shape)
+{
+    return !arch->mixes_sparsely || shape->experts_used == 2
+               ? OR_OK
+               : refuse(gguf, or_arch_key(arch, "expert_used_count").text, shape->experts_used, 2);
+}
+
+static or_status_t read_routing(const or_arch_t *arch, const or_gguf_t *gguf,
+                                or_model_shape_t *shape)
+{
+    shape->routes_by_sigmoid = arch->gates_by_sigmoid;
+    shape->normalises_experts = arch->normalises_experts;
+    return arch->tells_routing ? read_told(arch, gguf, shape) : check_norm(arch, gguf);
+}
+
+// ---- sizes ----
+
 // The size of the expert that all rows take.
 static or_status_t read_shared(const or_arch_t *arch, const or_gguf_t *gguf,
                                or_model_shape_t *shape)
@@ -151,5 +232,6 @@ or_status_t or_arch_read_experts(const or_arch_t *arch, const or_gguf_t *gguf,
     status = status != OR_OK ? status : read_dense(arch, gguf, shape);
     status = status != OR_OK ? status : check_counts(arch, gguf);
     status = status != OR_OK ? status : check_scales(arch, gguf);
-    return status != OR_OK ? status : check_norm(arch, gguf);
+    status = status != OR_OK ? status : check_pair(arch, gguf, shape);
+    return status != OR_OK ? status : read_routing(arch, gguf, shape);
 }

@@ -139,6 +139,52 @@ static void sigmoids_and_dense_layers_are_read(void **state)
     assert_int_equal(read_file(&or_arch_glm4moe, &shared, &shape), OR_ERR_FORMAT);
 }
 
+static void some_files_say_how_experts_are_chosen(void **state)
+{
+    (void)state;
+    or_arch_t without_shared = or_arch_deepseek2;
+    without_shared.has_shared_expert = false;
+    const case_t cases[] = {
+        {8, 2, "deepseek2.expert_gating_func", OR_GGUF_U32, 1, OR_OK},
+        {8, 2, "deepseek2.expert_gating_func", OR_GGUF_U32, 2, OR_OK},
+        {8, 2, "deepseek2.expert_gating_func", OR_GGUF_U32, 3, OR_ERR_UNSUPPORTED},
+        {8, 2, "deepseek2.expert_weights_norm", OR_GGUF_BOOL, 1, OR_OK},
+        {8, 2, "deepseek2.expert_weights_scale", OR_GGUF_F32, 2.5, OR_OK},
+        {8, 2, "deepseek2.expert_group_count", OR_GGUF_U32, 1, OR_OK},
+        {8, 2, "deepseek2.expert_group_count", OR_GGUF_U32, 4, OR_ERR_FORMAT}, // none is used
+    };
+    check(&without_shared, cases, sizeof cases / sizeof cases[0]);
+    or_model_shape_t shape = {0};
+    assert_int_equal(read_file(&without_shared, &cases[1], &shape), OR_OK);
+    assert_true(shape.routes_by_sigmoid && !shape.normalises_experts);
+    shape = (or_model_shape_t){0};
+    assert_int_equal(read_file(&without_shared, &cases[3], &shape), OR_OK);
+    assert_true(!shape.routes_by_sigmoid && shape.normalises_experts);
+}
+
+// Read a file with 12 experts in so many groups, of which the shape says already how many are used.
+static or_status_t read_groups(uint32_t groups, uint32_t groups_used, uint32_t used)
+{
+    or_arch_t without_shared = or_arch_deepseek2;
+    without_shared.has_shared_expert = false;
+    const case_t c = {12, used, "deepseek2.expert_group_count", OR_GGUF_U32, groups, OR_OK};
+    or_model_shape_t shape = {.expert_groups_used = groups_used};
+    or_status_t status = read_file(&without_shared, &c, &shape);
+    assert_true(status != OR_OK || shape.expert_groups == (groups > 1 ? groups : 0));
+    return status;
+}
+
+static void groups_have_the_experts_that_are_taken(void **state)
+{
+    (void)state;
+    assert_int_equal(read_groups(4, 2, 6), OR_OK);
+    assert_int_equal(read_groups(4, 2, 7), OR_ERR_FORMAT);
+    assert_int_equal(read_groups(4, 5, 6), OR_ERR_FORMAT);
+    assert_int_equal(read_groups(5, 2, 2), OR_ERR_FORMAT);
+    assert_int_equal(read_groups(12, 12, 12), OR_OK);
+    assert_int_equal(read_groups(1000000, 1, 1), OR_ERR_FORMAT);
+}
+
 static void a_shared_expert_has_a_size(void **state)
 {
     (void)state;
@@ -156,6 +202,8 @@ int main(void)
         cmocka_unit_test(numbers_are_checked),
         cmocka_unit_test(other_choices_are_refused),
         cmocka_unit_test(sigmoids_and_dense_layers_are_read),
+        cmocka_unit_test(some_files_say_how_experts_are_chosen),
+        cmocka_unit_test(groups_have_the_experts_that_are_taken),
         cmocka_unit_test(a_shared_expert_has_a_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

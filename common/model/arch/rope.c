@@ -88,7 +88,7 @@ static double attention_factor(const or_model_t *model, or_rope_t table)
 {
     const or_arch_numbers_t *n = &model->numbers;
     double said = n->rope_attention_factor > 0 ? (double)n->rope_attention_factor : 1;
-    if (table == OR_ROPE_LOCAL) {
+    if (table == OR_ROPE_LOCAL || model->arch->yarn_grows_scores) {
         return 1;
     }
     if (n->rope_scaling == OR_SCALING_YARN) {
@@ -101,6 +101,14 @@ static double attention_factor(const or_model_t *model, or_rope_t table)
     }
     double times = (double)model->shape.context / n->rope_original;
     return sqrt(1 + or_ln(times) / or_ln(n->rope_original));
+}
+
+// DeepSeek's growth is of both factors of a score, and of all their elements. Its files have a tenth of the multiplier.
+double or_arch_score_growth(const or_arch_numbers_t *numbers)
+{
+    double multiplier = (double)numbers->yarn_log_multiplier / 0.1;
+    double growth = numbers->rope_scaling == OR_SCALING_YARN ? yarn_growth(numbers, multiplier) : 1;
+    return growth * growth;
 }
 
 static or_status_t fill_frequencies(const or_model_t *model, or_rope_t table, double *frequencies)

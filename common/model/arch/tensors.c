@@ -208,6 +208,10 @@ static or_span_t share_of(const or_model_t *model, or_dim_t dim)
         return times(model->share.heads, model->shape.head_dim);
     case OR_DIM_KV:
         return times(model->share.kv_heads, model->shape.head_dim);
+    case OR_DIM_LATENT_QUERY:
+        return times(model->share.heads, model->shape.query_dim);
+    case OR_DIM_LATENT_VALUE:
+        return times(model->share.heads, model->shape.value_dim);
     case OR_DIM_FFN:
     case OR_DIM_EXPERT_FFN:
         return model->share.ffn;
@@ -222,6 +226,10 @@ static or_span_t share_of(const or_model_t *model, or_dim_t dim)
     case OR_DIM_HEAD:
     case OR_DIM_ALL_QUERY:
     case OR_DIM_ALL_KV:
+    case OR_DIM_QUERY_LATENT:
+    case OR_DIM_LATENT:
+    case OR_DIM_HEAD_PLAIN:
+    case OR_DIM_HEAD_VALUE:
     case OR_DIM_ONE:
         break;
     }
@@ -346,6 +354,10 @@ static or_status_t load_head(or_model_t *model)
         status = load_layer_vector(model, or_gguf_find_tensor(model->gguf, arch->output_norm_bias),
                                    &model->output_norm_bias);
     }
+    if (status == OR_OK && arch->head_bias != NULL) {
+        status = load_vector(model, or_gguf_find_tensor(model->gguf, arch->head_bias),
+                             &model->head_bias);
+    }
     status = status != OR_OK ? status
                              : load_matrix(model, or_tensor_head(model), model->share.vocab,
                                            share_of(model, OR_DIM_WIDTH), &model->head);
@@ -414,5 +426,6 @@ void or_tensors_free(or_model_t *model)
     }
     or_gpu_give(model->gpu, model->output_norm);
     or_gpu_give(model->gpu, model->output_norm_bias);
+    free(model->head_bias);
     free(model->rope_factors);
 }

@@ -7,7 +7,7 @@
 // ---- names ----
 
 // The names outside layers; NULL where the family has none.
-#define OUTER_NAMES 8u
+#define OUTER_NAMES 9u
 
 typedef struct {
     const char *names[OUTER_NAMES];
@@ -17,7 +17,7 @@ static outer_names_t outer_names(const or_arch_t *arch)
 {
     return (outer_names_t){{arch->embedding, arch->output_norm, arch->head, arch->positions,
                             arch->output_norm_bias, arch->rope_factors, arch->rope_factors_long,
-                            arch->rope_factors_short}};
+                            arch->rope_factors_short, arch->head_bias}};
 }
 
 static bool is_name(or_gguf_string_t string, const char *name)
@@ -151,6 +151,9 @@ or_status_t or_tensors_check(const or_model_t *model)
         status = wanted
                      ? or_tensor_find(model->gguf, name, shape->width, outer[i].outputs, 1, &tensor)
                      : OR_OK;
+    }
+    if (status == OR_OK && arch->head_bias != NULL) {
+        status = or_tensor_find(model->gguf, arch->head_bias, shape->vocab_size, 1, 1, &tensor);
     }
     for (uint32_t i = 0; status == OR_OK && i < shape->layers; i++) {
         status = check_layer(model, i);

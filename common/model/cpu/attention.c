@@ -220,8 +220,7 @@ static void add_part(const or_attention_tile_t *tile, uint32_t part, const float
     const or_span_t seen = parts_of_row(tile, &tile->rows[r]);
     const uint32_t head_dim = model->shape.head_dim;
     const size_t place = (tile->head - model->share.heads.begin + h) * (size_t)head_dim;
-    float *attended =
-        model->attended.values + (tile->first_row + r) * model->attended.stride + place;
+    float *attended = model->head_sums + (tile->first_row + r) * model->head_sums_stride + place;
     sums += ((size_t)r * tile->heads + h) * head_dim;
     if (part == seen.begin) {
         memcpy(attended, sums, (size_t)count * head_dim * sizeof *attended);
@@ -273,10 +272,8 @@ static or_attention_tile_t make_tile(const attention_t *attention, uint32_t item
 static void take_queries(const or_attention_tile_t *tile)
 {
     const or_model_t *model = tile->model;
-    const or_matrix_t *matrix = &model->layers[tile->layer].query;
-    const uint32_t head_dim = model->shape.head_dim;
-    const size_t floats = (size_t)tile->heads * head_dim;
-    const size_t place = or_matrix_place(matrix, tile->head * head_dim);
+    const size_t floats = (size_t)tile->heads * model->shape.head_dim;
+    const size_t place = or_query_place(model, &model->layers[tile->layer], tile->head);
     for (size_t r = 0; r < tile->row_count; r++) {
         memcpy(tile->home->queries + r * floats,
                model->query + (tile->first_row + r) * model->query_stride + place,

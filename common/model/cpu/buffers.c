@@ -75,7 +75,7 @@ static or_quantised_rows_t quantised_rows(const or_model_t *model)
         const or_layer_t *layer = &model->layers[i];
         rows.h = rows.h || layer->query.quantised || layer->key.quantised ||
                  layer->value.quantised || layer->gate.quantised || layer->up.quantised ||
-                 or_experts_quantised(layer);
+                 layer->query_latent.quantised || or_experts_quantised(layer);
         rows.attended = rows.attended || layer->output.quantised;
         rows.gate = rows.gate || layer->down.quantised || layer->expert_down.quantised;
     }
@@ -98,7 +98,7 @@ static bool create_activations(or_model_t *model, or_quantised_rows_t quantised)
     } all[] = {
         {&model->h, model->rows_max, model->shape.width, quantised.h},
         {&model->attended, model->rows_max,
-         (size_t)or_span_length(model->share.heads) * model->shape.head_dim, quantised.attended},
+         (size_t)or_span_length(model->share.heads) * model->shape.value_dim, quantised.attended},
         {&model->gate, ffn_rows(model), or_span_length(model->share.ffn), quantised.gate},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -124,7 +124,10 @@ static void choose_strides(or_model_t *model)
     size_t key = product_stride(layer->key.panels);
     size_t value = product_stride(layer->value.panels);
     model->width_stride = or_row_stride(model->shape.width);
-    model->query_stride = product_stride(layer->query.panels);
+    model->query_stride =
+        model->arch->has_latent
+            ? or_row_stride((size_t)or_span_length(model->share.heads) * model->shape.head_dim)
+            : product_stride(layer->query.panels);
     model->kv_stride = key > value ? key : value;
     model->ffn_stride = product_stride(or_panels_of(model->share.ffn));
     model->vocab_stride = product_stride(or_panels_of(model->share.vocab));
@@ -167,6 +170,23 @@ static bool each_of_rows(or_model_t *model, each_t *each)
     return each(model, parts, sizeof parts / sizeof *parts);
 }
 
+// Find out where attention writes.
+static void choose_head_sums(or_model_t *model)
+{
+    const bool has_latent = model->arch->has_latent;
+    model->head_sums = has_latent ? model->latent.sums : model->attended.values;
+    model->head_sums_stride =
+        has_latent ? (size_t)or_span_length(model->share.heads) * model->shape.head_dim
+                   : model->attended.stride;
+}
+
+static bool create_parts_of_families(or_model_t *model)
+{
+    const or_arch_t *arch = model->arch;
+    return (!arch->has_experts || or_experts_create(model)) &&
+           (!arch->has_latent || or_latent_create(model));
+}
+
 or_status_t or_buffers_create(or_model_t *model)
 {
     const or_quantised_rows_t quantised = quantised_rows(model);
@@ -175,10 +195,10 @@ or_status_t or_buffers_create(or_model_t *model)
     if (shared && model->gpu != NULL) {
         return or_gpu_buffers_create(model, quantised);
     }
-    return shared && create_scratch(model) && create_activations(model, quantised) &&
-                   each_of_rows(model, take) &&
-                   (!model->arch->has_experts || or_experts_create(model))
-               ? OR_OK
+    const bool all = shared && create_scratch(model) && create_activations(model, quantised) &&
+                     each_of_rows(model, take) && create_parts_of_families(model);
+    choose_head_sums(model);
+    return all ? OR_OK
                : or_fail(OR_ERR_NO_MEMORY,
                          "no memory for passes of %u rows; ask for fewer, or a shorter context",
                          model->rows_max);
@@ -193,6 +213,7 @@ void or_buffers_free(or_model_t *model)
     each_anywhere(model, give);
     each_of_rows(model, give);
     or_experts_free(model);
+    or_latent_free(model);
     or_activations_fini(&model->gate);
     or_activations_fini(&model->attended);
     or_activations_fini(&model->h);

@@ -1,10 +1,8 @@
 #include "common/model/cpu/experts.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "common/base/inline.h"
-#include "common/base/math/math.h"
 #include "common/base/parts.h"
 #include "common/model/cpu/elementwise.h"
 #include "common/model/model_internal.h"
@@ -139,108 +137,6 @@ uint64_t or_experts_bytes(const or_model_t *model)
         bytes += bytes_of_layer(&model->layers[i]);
     }
     return bytes;
-}
-
-// ---- the choice ----
-
-static bool is_set(const uint64_t *bits, uint32_t i)
-{
-    return (bits[i / 64] >> i % 64 & 1) != 0;
-}
-
-// Logits that are no numbers, as a damaged file makes them, are never larger: some experts are taken all the same.
-void or_experts_choose(const float *logits, uint32_t count, uint32_t used, uint32_t *chosen)
-{
-    uint64_t taken[OR_EXPERTS_MAX / 64] = {0};
-    for (uint32_t i = 0; i < used; i++) {
-        uint32_t best = count;
-        for (uint32_t e = 0; e < count; e++) {
-            if (!is_set(taken, e) && (best == count || logits[e] > logits[best])) {
-                best = e;
-            }
-        }
-        taken[best / 64] |= UINT64_C(1) << best % 64;
-    }
-    for (uint32_t e = 0; e < count; e++) {
-        if (is_set(taken, e)) {
-            *chosen++ = e;
-        }
-    }
-}
-
-static float sigmoid(double x)
-{
-    double grown = or_exp(-fabs(x)); // never too large for a double
-    return (float)((x < 0 ? grown : 1) / (1 + grown));
-}
-
-// Logits become weights. What is chosen by may have a bias that weights have not.
-static void weigh_row(const or_model_t *model, const or_layer_t *layer, float *logits,
-                      uint32_t *chosen)
-{
-    const uint32_t count = model->shape.experts, used = model->shape.experts_used;
-    float biased[OR_EXPERTS_MAX];
-    if (!model->arch->gates_by_sigmoid) {
-        or_experts_choose(logits, count, used, chosen);
-        model->kernels->softmax(logits, 0, count);
-        return;
-    }
-    const float *bias = layer->router_bias; // NULL if the family's table has none
-    for (uint32_t e = 0; e < count; e++) {
-        logits[e] = sigmoid((double)logits[e]);
-        biased[e] = logits[e] + (bias != NULL ? bias[e] : 0);
-    }
-    or_experts_choose(biased, count, used, chosen);
-}
-
-typedef struct {
-    const or_model_t *model;
-    const or_layer_t *layer;
-} choice_t;
-
-static void choose_row(const choice_t *choice, uint32_t row)
-{
-    const or_model_t *model = choice->model;
-    const or_experts_t *experts = &model->experts;
-    const uint32_t used = model->shape.experts_used;
-    float *logits = experts->logits + row * experts->logits_stride;
-    uint32_t *chosen = experts->chosen + (size_t)row * used;
-    float *weights = experts->weights + (size_t)row * used;
-    float sum = 1e-20F; // as in transformers: sigmoids may all be 0
-    if (choice->layer->logit_bias != NULL) {
-        model->kernels->add(logits, choice->layer->logit_bias, model->shape.experts);
-    }
-    weigh_row(model, choice->layer, logits, chosen);
-    for (uint32_t i = 0; i < used; i++) {
-        weights[i] = logits[chosen[i]];
-        sum += weights[i];
-    }
-    for (uint32_t i = 0; model->arch->normalises_experts && i < used; i++) {
-        weights[i] /= sum;
-    }
-    or_scale(weights, used, model->numbers.expert_scale);
-}
-
-static void choose_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
-{
-    (void)worker;
-    for (uint32_t row = begin; row < end; row++) {
-        choose_row(context, row);
-    }
-}
-
-void or_experts_route(or_model_t *model, const or_layer_t *layer, uint32_t rows)
-{
-    const or_experts_t *experts = &model->experts;
-    if (is_dense(layer)) {
-        return;
-    }
-    const or_product_t product = or_product(&layer->router, 0, model->shape.experts,
-                                            experts->logits, experts->logits_stride);
-    or_products_run(model->kernels, model->workers, &model->h, 0, rows, &product, 1);
-    uint64_t work = (uint64_t)model->shape.experts * (model->shape.experts_used + 16);
-    choice_t choice = {model, layer};
-    or_workers_run(model->workers, rows, or_workers_grain(work), choose_rows, &choice);
 }
 
 // ---- entries ----
@@ -381,19 +277,6 @@ static void project_shared(const tile_t *tile)
     };
     or_products_run(model->kernels, model->workers, &model->h, tile->first, tile->count, products,
                     2);
-}
-
-float or_experts_shared_weight(const or_model_t *model, const or_layer_t *layer, uint32_t row)
-{
-    const float *h = model->h.values + row * model->h.stride;
-    double logit = 0;
-    if (layer->shared_router == NULL) {
-        return 1;
-    }
-    for (uint32_t i = 0; i < model->shape.width; i++) {
-        logit += (double)h[i] * (double)layer->shared_router[i];
-    }
-    return sigmoid(logit);
 }
 
 static void activate_shared(void *context, uint32_t worker, uint32_t begin, uint32_t end)

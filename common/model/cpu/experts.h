@@ -3,6 +3,7 @@
 //     route     logits [experts] = h times router. A row takes the `used` experts with the largest, of equal ones that
 //               with the lower number. Their weights are the softmax of all logits, in some families made to add up to 1.
 //               In others weights are sigmoids of the logits, and the choice is by these with a bias. Logits may have one.
+//               Experts may be in groups, of which the best are taken first, and the choice is among theirs.
 //     entries   an entry is a row with one of its experts. Entries are ordered by expert, then by row:
 //
 //               row 0: experts 1 4     row 1: experts 0 4     entries  0/1   1/0   4/0   4/1
@@ -63,6 +64,14 @@ void or_experts_free(or_model_t *model);
 // Write the `used` experts with the largest of `count` logits, in ascending order; of equal logits those with the lower
 // number are taken. 1 <= used <= count <= OR_EXPERTS_MAX.
 void or_experts_choose(const float *logits, uint32_t count, uint32_t used, uint32_t *chosen);
+// Write those that a row of so many numbers takes, among the experts of its best groups where the shape has groups. A group
+// is ranked by its largest number or, where sigmoids choose, by the sum of its two largest.
+void or_experts_choose_in_groups(const or_model_shape_t *shape, const float *numbers,
+                                 uint32_t *chosen);
+// Choose two experts and weigh each (SparseMixer, Liu et al. 2023, arXiv:2310.00811, without noise, as Phi 3.5 MoE does). The
+// first has the largest logit, and its weight is its part of the softmax of those nearly as large. The second is chosen and
+// weighted likewise among the others. Weights do not add up to 1. count >= 2.
+void or_experts_mix(const float *logits, uint32_t count, uint32_t chosen[2], float weights[2]);
 // Return the bytes of this rank's part of all experts.
 uint64_t or_experts_bytes(const or_model_t *model);
 // Choose experts for the rows of h.

@@ -116,10 +116,34 @@ static or_status_t project_qkv(or_model_t *model, const or_pass_op_t *step, uint
     return OR_OK;
 }
 
+static or_status_t project_latent(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+{
+    or_latent_project(model, step->layer, rows);
+    return OR_OK;
+}
+
+static or_status_t raise_query(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+{
+    or_latent_raise_query(model, step->layer, rows);
+    return OR_OK;
+}
+
+static or_status_t absorb(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+{
+    or_latent_absorb(model, step->layer, rows);
+    return OR_OK;
+}
+
+static or_status_t raise_values(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+{
+    or_latent_raise_values(model, step->layer, rows);
+    return OR_OK;
+}
+
 static or_status_t attend(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
 {
     or_attention_run(model, step->layer_index, rows);
-    if (model->attended.blocks != NULL) {
+    if (model->attended.blocks != NULL && model->head_sums == model->attended.values) {
         or_workers_run(model->workers, rows, or_workers_grain(4ull * model->shape.width),
                        quantise_attended_rows, model);
     }
@@ -130,7 +154,7 @@ static or_status_t sum_output(or_model_t *model, const or_pass_op_t *step, uint3
 {
     uint32_t unit = model->share.heads_unit;
     return sum_shards(model, &step->layer->output, model->shape.heads / unit,
-                      unit * model->shape.head_dim, &model->attended, rows);
+                      unit * model->shape.value_dim, &model->attended, rows);
 }
 
 static or_status_t project_up(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
@@ -169,9 +193,12 @@ static or_status_t sum_experts(or_model_t *model, const or_pass_op_t *step, uint
 }
 
 static const or_batch_op_t batch_ops[OR_OP_KINDS] = {
-    [OR_OP_PROJECT_QKV] = project_qkv, [OR_OP_ATTEND] = attend,     [OR_OP_SUM_OUTPUT] = sum_output,
-    [OR_OP_PROJECT_UP] = project_up,   [OR_OP_SUM_DOWN] = sum_down, [OR_OP_ROUTE] = route,
-    [OR_OP_EXPERTS] = sum_experts,
+    [OR_OP_PROJECT_QKV] = project_qkv,   [OR_OP_ATTEND] = attend,
+    [OR_OP_SUM_OUTPUT] = sum_output,     [OR_OP_PROJECT_UP] = project_up,
+    [OR_OP_SUM_DOWN] = sum_down,         [OR_OP_ROUTE] = route,
+    [OR_OP_EXPERTS] = sum_experts,       [OR_OP_PROJECT_LATENT] = project_latent,
+    [OR_OP_RAISE_QUERY] = raise_query,   [OR_OP_ABSORB] = absorb,
+    [OR_OP_RAISE_VALUES] = raise_values,
 };
 
 or_batch_op_t or_batch_op(or_op_kind_t kind)

@@ -87,7 +87,7 @@ static const float *share_of_row(const or_model_t *model, uint32_t i)
            or_matrix_place(&model->head, model->share.vocab.begin);
 }
 
-static void scale_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
+static void finish_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
     (void)worker;
     const or_model_t *model = context;
@@ -96,6 +96,9 @@ static void scale_rows(void *context, uint32_t worker, uint32_t begin, uint32_t 
     for (uint32_t i = begin; i < end; i++) {
         float *logits = model->logits + i * model->vocab_stride +
                         or_matrix_place(&model->head, model->share.vocab.begin);
+        if (model->head_bias != NULL) {
+            model->kernels->add(logits, model->head_bias + model->share.vocab.begin, count);
+        }
         if (numbers->logit_scale != 1) {
             or_scale(logits, count, numbers->logit_scale);
         }
@@ -113,8 +116,9 @@ static or_status_t compute(or_model_t *model, uint32_t first, uint32_t rows)
     or_product_t product = or_product(&model->head, model->share.vocab.begin,
                                       model->share.vocab.end, model->logits, model->vocab_stride);
     or_products_run(model->kernels, model->workers, &model->h, first, rows, &product, 1);
-    if (model->numbers.logit_scale != 1 || model->numbers.logit_softcap > 0) {
-        or_workers_run(model->workers, rows, or_workers_grain(model->vocab_share_max), scale_rows,
+    if (model->head_bias != NULL || model->numbers.logit_scale != 1 ||
+        model->numbers.logit_softcap > 0) {
+        or_workers_run(model->workers, rows, or_workers_grain(model->vocab_share_max), finish_rows,
                        model);
     }
     return OR_OK;

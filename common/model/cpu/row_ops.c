@@ -29,8 +29,8 @@ static float *heads_of(const or_model_t *model, float *rows, size_t stride,
 
 static float *query_of(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
-    return heads_of(model, model->query, model->query_stride, &step->layer->query,
-                    model->share.heads, row);
+    return model->query + row * model->query_stride +
+           or_query_place(model, step->layer, model->share.heads.begin);
 }
 
 static float *key_of(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
@@ -183,6 +183,7 @@ static void norm_whole(const or_model_t *model, const or_pass_op_t *step, uint32
                             model->numbers.norm_epsilon, key);
 }
 
+// In latent attention the rotated elements of a head are its last ones, behind the latent ones.
 static void rotate_heads(const or_model_t *model, const or_pass_op_t *step, float *heads,
                          uint32_t count, uint32_t position)
 {
@@ -192,8 +193,18 @@ static void rotate_heads(const or_model_t *model, const or_pass_op_t *step, floa
     void (*turn)(float *, const float *, const float *, uint32_t) =
         model->arch->rope_halves ? model->kernels->rope_halves : model->kernels->rope_pairs;
     for (uint32_t h = 0; h < count; h++) {
-        turn(heads + (size_t)h * model->shape.head_dim, cosine, sine, dims);
+        turn(heads + (size_t)h * model->shape.head_dim + model->shape.latent, cosine, sine, dims);
     }
+}
+
+static void norm_query_latent(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    or_latent_norm_query(model, step->weight, row);
+}
+
+static void norm_latent(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    or_latent_norm_key(model, step->weight, row);
 }
 
 static void rotate(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
@@ -294,6 +305,8 @@ static const or_row_op_t row_ops[OR_OP_KINDS] = {
     [OR_OP_BIAS_QKV] = bias_qkv,
     [OR_OP_NORM_HEADS] = norm_heads,
     [OR_OP_NORM_WHOLE] = norm_whole,
+    [OR_OP_NORM_QUERY_LATENT] = norm_query_latent,
+    [OR_OP_NORM_LATENT] = norm_latent,
     [OR_OP_ROTATE] = rotate,
     [OR_OP_GROW_QUERY] = grow_query,
     [OR_OP_STORE] = store,

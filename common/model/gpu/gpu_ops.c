@@ -429,6 +429,16 @@ static const run_op_t ops[OR_OP_KINDS] = {
 
 const char *or_gpu_cannot_run(const or_model_t *model)
 {
+    const or_arch_t *arch = model->arch;
+    if (arch->has_latent) {
+        return "latent attention";
+    }
+    if (arch->mixes_sparsely || model->shape.expert_groups > 0) {
+        return "experts that are chosen otherwise than by their largest weights";
+    }
+    if (arch->head_bias != NULL) {
+        return "a bias of its logits";
+    }
     for (const or_op_t *op = model->arch->layer_ops; op->kind != OR_OP_END; op++) {
         if (ops[op->kind] == NULL) {
             return "operations of its own";

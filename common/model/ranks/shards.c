@@ -44,7 +44,7 @@ static uint32_t heads_in_unit(const or_model_t *model)
 {
     bool quantised = or_tensors_quantised(model, offsetof(or_layer_t, output));
     uint32_t heads = 1;
-    while (quantised && heads * model->shape.head_dim % OR_QUANT_BLOCK != 0) {
+    while (quantised && heads * model->shape.value_dim % OR_QUANT_BLOCK != 0) {
         heads++;
     }
     return heads;

@@ -100,28 +100,43 @@ or_status_t or_checkpoint_read(const or_checkpoint_t *checkpoint, const char *na
     return status;
 }
 
+// Read a whole file of at most `most` bytes, and put a zero behind them.
+static or_status_t read_whole(const char *path, size_t most, char **bytes_p, size_t *size)
+{
+    FILE *file = fopen(path, "re");
+    struct stat info = {0};
+    char *bytes = NULL;
+    or_status_t status = OR_OK;
+    if (file == NULL || fstat(fileno(file), &info) != 0) {
+        status = or_fail(OR_ERR_IO, "cannot read %s: %s", path, strerror(errno));
+    } else if ((uint64_t)info.st_size > most) {
+        status = or_fail(OR_ERR_FORMAT, "%s has over %zu MiB", path, most >> 20);
+    } else if ((bytes = malloc((size_t)info.st_size + 1)) == NULL) {
+        status = or_fail(OR_ERR_NO_MEMORY, "no memory for %s", path);
+    } else {
+        *size = fread(bytes, 1, (size_t)info.st_size, file);
+        bytes[*size] = '\0';
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    *bytes_p = bytes;
+    return status;
+}
+
 or_status_t or_checkpoint_read_text(const or_checkpoint_t *checkpoint, const char *name,
                                     char **text_p)
 {
-    char *path = NULL;
+    char *path = NULL, *text = NULL;
+    size_t size = 0;
     *text_p = NULL;
     or_status_t status = path_of(checkpoint, name, &path);
     if (status != OR_OK) {
         return status == OR_ERR_NOT_FOUND ? OR_OK : status;
     }
-    FILE *file = fopen(path, "re");
-    char *text = malloc(TEXT_MAX + 1);
-    if (file == NULL || text == NULL) {
-        status = or_fail(OR_ERR_IO, "cannot read %s: %s", path, strerror(errno));
-    } else {
-        size_t bytes = fread(text, 1, TEXT_MAX + 1, file);
-        status = bytes > TEXT_MAX || memchr(text, '\0', bytes) != NULL
-                     ? or_fail(OR_ERR_FORMAT, "%s is no text of at most 1 MiB", path)
-                     : OR_OK;
-        text[bytes <= TEXT_MAX ? bytes : TEXT_MAX] = '\0';
-    }
-    if (file != NULL) {
-        fclose(file);
+    status = read_whole(path, TEXT_MAX, &text, &size);
+    if (status == OR_OK && strlen(text) != size) {
+        status = or_fail(OR_ERR_FORMAT, "%s is no text: it has a zero", path);
     }
     free(path);
     if (status != OR_OK) {
@@ -130,6 +145,21 @@ or_status_t or_checkpoint_read_text(const or_checkpoint_t *checkpoint, const cha
     }
     *text_p = text;
     return OR_OK;
+}
+
+or_status_t or_checkpoint_read_bytes(const or_checkpoint_t *checkpoint, const char *name,
+                                     void **bytes_p, size_t *size)
+{
+    char *path = NULL, *bytes = NULL;
+    *bytes_p = NULL;
+    or_status_t status = path_of(checkpoint, name, &path);
+    if (status != OR_OK) {
+        return status == OR_ERR_NOT_FOUND ? OR_OK : status;
+    }
+    status = read_whole(path, JSON_MAX, &bytes, size);
+    free(path);
+    *bytes_p = bytes;
+    return status;
 }
 
 // ---- weights ----

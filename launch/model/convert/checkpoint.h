@@ -27,6 +27,10 @@ or_status_t or_checkpoint_read(const or_checkpoint_t *checkpoint, const char *na
 or_status_t or_checkpoint_read_text(const or_checkpoint_t *checkpoint, const char *name,
                                     char **text_p);
 
+// Read any file; *bytes_p is malloc'd, or NULL if there is no such file.
+or_status_t or_checkpoint_read_bytes(const or_checkpoint_t *checkpoint, const char *name,
+                                     void **bytes_p, size_t *size);
+
 // The tensors of all files, in the order of their names.
 uint64_t or_checkpoint_count(const or_checkpoint_t *checkpoint);
 const or_safetensor_t *or_checkpoint_at(const or_checkpoint_t *checkpoint, uint64_t i);

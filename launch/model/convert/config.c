@@ -7,8 +7,6 @@
 
 #include "common/base/log/log.h"
 
-#define DIM_MAX (1u << 20)
-
 // ---- metadata ----
 
 typedef struct {
@@ -137,7 +135,7 @@ static or_status_t check_rules(or_json_t json, const or_hf_family_t *family)
 
 // ---- the shape ----
 
-static or_status_t read_count(or_json_t json, const char *key, uint32_t max, uint32_t *value)
+or_status_t or_hf_read_count(or_json_t json, const char *key, uint32_t max, uint32_t *value)
 {
     or_status_t status = or_json_need_u32(json, key, value);
     if (status == OR_OK && (*value == 0 || *value > max)) {
@@ -156,7 +154,7 @@ static or_status_t read_groups(or_json_t json, const or_hf_family_t *family,
     status = status != OR_OK ? status : or_json_get_bool(json, "multi_query", &one);
     shape->kv_heads = !newer && one ? 1 : shape->heads;
     return status == OR_OK && newer && or_json_has(json, family->counts->kv_heads)
-               ? read_count(json, family->counts->kv_heads, shape->heads, &shape->kv_heads)
+               ? or_hf_read_count(json, family->counts->kv_heads, shape->heads, &shape->kv_heads)
                : status;
 }
 
@@ -169,7 +167,7 @@ static or_status_t read_kv_heads(or_json_t json, const or_hf_family_t *family,
     }
     shape->kv_heads = shape->heads;
     return key != NULL && (family->needs_kv_heads || or_json_has(json, key))
-               ? read_count(json, key, shape->heads, &shape->kv_heads)
+               ? or_hf_read_count(json, key, shape->heads, &shape->kv_heads)
                : OR_OK;
 }
 
@@ -178,13 +176,14 @@ static or_status_t read_heads(or_json_t json, const or_hf_family_t *family, or_m
     or_status_t status = read_kv_heads(json, family, shape);
     bool says = or_json_has(json, "head_dim");
     if (status == OR_OK && says) {
-        status = read_count(json, "head_dim", DIM_MAX, &shape->head_dim);
+        status = or_hf_read_count(json, "head_dim", OR_HF_DIM_MAX, &shape->head_dim);
     } else {
         shape->head_dim = family->head_dim > 0 ? family->head_dim : shape->width / shape->heads;
     }
-    if (status == OR_OK && (shape->head_dim == 0 || shape->heads > DIM_MAX / shape->head_dim ||
-                            shape->heads % shape->kv_heads != 0 ||
-                            (!says && family->head_dim == 0 && shape->width % shape->heads != 0))) {
+    if (status == OR_OK &&
+        (shape->head_dim == 0 || shape->heads > OR_HF_DIM_MAX / shape->head_dim ||
+         shape->heads % shape->kv_heads != 0 ||
+         (!says && family->head_dim == 0 && shape->width % shape->heads != 0))) {
         return or_fail(OR_ERR_FORMAT,
                        "%s: a width of %u, %u heads and %u of K and V do not divide evenly",
                        json.path, shape->width, shape->heads, shape->kv_heads);
@@ -192,20 +191,59 @@ static or_status_t read_heads(or_json_t json, const or_hf_family_t *family, or_m
     return status;
 }
 
-static or_status_t read_experts(or_json_t json, const or_hf_expert_counts_t *keys,
-                                or_model_shape_t *shape)
+// ---- heads of latent attention, which GGUF has as one head of K and V ----
+
+// Queries are made of h where the config says null; without the key transformers takes a number.
+static or_status_t read_query_latent(or_json_t json, uint32_t *value)
 {
-    if (keys == NULL) {
-        return OR_OK;
-    }
-    const char *key = or_json_has(json, keys->experts) ? keys->experts : keys->experts_before;
-    or_status_t status = read_count(json, key, OR_EXPERTS_MAX, &shape->experts);
-    status = status != OR_OK ? status
-                             : read_count(json, keys->used, shape->experts, &shape->experts_used);
-    return status == OR_OK && keys->shared_ffn != NULL
-               ? read_count(json, keys->shared_ffn, DIM_MAX, &shape->shared_ffn)
+    static const char key[] = "q_lora_rank";
+    return json_is_null(json_object_get(json.object, key))
+               ? OR_OK
+               : or_hf_read_count(json, key, OR_HF_DIM_MAX, value);
+}
+
+static or_status_t check_latent_heads(or_json_t json, const or_model_shape_t *shape)
+{
+    uint32_t theirs = shape->heads;
+    or_status_t status = or_json_get_u32(json, "num_key_value_heads", &theirs);
+    return status == OR_OK && theirs != shape->heads
+               ? or_fail(OR_ERR_UNSUPPORTED,
+                         "%s: \"num_key_value_heads\" is %u; this version only knows as many as "
+                         "heads, %u, where attention is latent",
+                         json.path, theirs, shape->heads)
                : status;
 }
+
+static or_status_t read_latent(or_json_t json, or_hf_config_t *config)
+{
+    or_model_shape_t *shape = &config->shape;
+    uint32_t plain = 0, rotated = 0;
+    const struct {
+        const char *key;
+        uint32_t *value;
+    } counts[] = {{"kv_lora_rank", &shape->latent},
+                  {"qk_nope_head_dim", &plain},
+                  {"qk_rope_head_dim", &rotated},
+                  {"v_head_dim", &shape->value_dim}};
+    or_status_t status = check_latent_heads(json, shape);
+    for (size_t i = 0; status == OR_OK && i < sizeof counts / sizeof *counts; i++) {
+        status = or_hf_read_count(json, counts[i].key, OR_HF_HEAD_DIM_MAX, counts[i].value);
+    }
+    status = status != OR_OK ? status : read_query_latent(json, &shape->query_latent);
+    shape->kv_heads = 1;
+    shape->head_dim = shape->latent + rotated;
+    shape->query_dim = plain + rotated;
+    if (status == OR_OK && (plain > shape->latent || shape->value_dim > shape->head_dim ||
+                            shape->heads > OR_HF_DIM_MAX / shape->head_dim)) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "%s: %u heads of %u and %u elements are made of %u; this version only makes "
+                       "shorter ones",
+                       json.path, shape->heads, plain, shape->value_dim, shape->latent);
+    }
+    return status;
+}
+
+// ---- all counts ----
 
 static or_status_t read_shape(or_json_t json, or_hf_config_t *config)
 {
@@ -217,18 +255,18 @@ static or_status_t read_shape(or_json_t json, or_hf_config_t *config)
         uint32_t max, *value;
     } counts[] = {
         {keys->layers, OR_HF_LAYERS_MAX, &shape->layers},
-        {keys->width, DIM_MAX, &shape->width},
-        {keys->heads, DIM_MAX, &shape->heads},
-        {"vocab_size", DIM_MAX, &shape->vocab_size},
+        {keys->width, OR_HF_DIM_MAX, &shape->width},
+        {keys->heads, OR_HF_DIM_MAX, &shape->heads},
+        {"vocab_size", OR_HF_DIM_MAX, &shape->vocab_size},
     };
     snprintf(shape->architecture, sizeof shape->architecture, "%s", config->family->name);
     or_status_t status = OR_OK;
     for (size_t i = 0; status == OR_OK && i < sizeof counts / sizeof *counts; i++) {
-        status = read_count(json, counts[i].key, counts[i].max, counts[i].value);
+        status = or_hf_read_count(json, counts[i].key, counts[i].max, counts[i].value);
     }
     shape->context = family->context;
     if (status == OR_OK && (family->context == 0 || or_json_has(json, keys->context))) {
-        status = read_count(json, keys->context, UINT32_MAX, &shape->context);
+        status = or_hf_read_count(json, keys->context, UINT32_MAX, &shape->context);
     }
     if (status != OR_OK) {
         return status;
@@ -236,42 +274,35 @@ static or_status_t read_shape(or_json_t json, or_hf_config_t *config)
     const char *ffn = family->experts != NULL ? family->experts->ffn : keys->ffn;
     shape->ffn = 4 * shape->width;
     if (!family->may_lack_ffn || or_json_has(json, ffn)) {
-        status = read_count(json, ffn, DIM_MAX, &shape->ffn);
+        status = or_hf_read_count(json, ffn, OR_HF_DIM_MAX, &shape->ffn);
     }
-    status = status != OR_OK ? status : read_experts(json, family->experts, shape);
-    return status != OR_OK ? status : read_heads(json, family, shape);
+    status = status != OR_OK ? status : or_hf_experts_read(json, config);
+    status = status != OR_OK      ? status
+             : family->has_latent ? read_latent(json, config)
+                                  : read_heads(json, family, shape);
+    return status;
 }
 
-// Write the counts of experts, and the size of the network of layers without them, if the config has it.
-static or_status_t write_experts(or_json_t json, const or_hf_config_t *config,
-                                 or_gguf_writer_t *writer)
+static or_status_t write_latent(const or_hf_config_t *config, or_gguf_writer_t *writer)
 {
     const or_model_shape_t *shape = &config->shape;
-    const char *dense = config->family->counts->ffn;
-    uint32_t ffn = shape->ffn;
-    if (config->family->experts == NULL) {
-        return or_hf_set_u32(config, writer, "feed_forward_length", ffn);
-    }
-    or_status_t status = or_json_get_u32(json, dense, &ffn);
-    status = status != OR_OK ? status : or_hf_set_u32(config, writer, "feed_forward_length", ffn);
-    status =
-        status != OR_OK ? status : or_hf_set_u32(config, writer, "expert_count", shape->experts);
+    or_status_t status = or_hf_set_u32(config, writer, "attention.kv_lora_rank", shape->latent);
     status = status != OR_OK
                  ? status
-                 : or_hf_set_u32(config, writer, "expert_used_count", shape->experts_used);
-    if (status == OR_OK && config->arch->ffn_key != NULL) {
-        status = or_hf_set_u32(config, writer, config->arch->ffn_key, shape->ffn);
-    }
-    return status == OR_OK && shape->shared_ffn > 0
-               ? or_hf_set_u32(config, writer, "expert_shared_feed_forward_length",
-                               shape->shared_ffn)
-               : status;
+                 : or_hf_set_u32(config, writer, "attention.key_length_mla", shape->query_dim);
+    status = status != OR_OK
+                 ? status
+                 : or_hf_set_u32(config, writer, "attention.value_length_mla", shape->value_dim);
+    return status != OR_OK || shape->query_latent == 0
+               ? status
+               : or_hf_set_u32(config, writer, "attention.q_lora_rank", shape->query_latent);
 }
 
 static or_status_t write_shape(or_json_t json, const or_hf_config_t *config,
                                or_gguf_writer_t *writer)
 {
     const or_model_shape_t *shape = &config->shape;
+    const uint32_t values = shape->latent > 0 ? shape->latent : shape->head_dim;
     const struct {
         const char *suffix;
         uint32_t value;
@@ -279,13 +310,14 @@ static or_status_t write_shape(or_json_t json, const or_hf_config_t *config,
         {"context_length", shape->context},           {"block_count", shape->layers},
         {"embedding_length", shape->width},           {"attention.head_count", shape->heads},
         {"attention.head_count_kv", shape->kv_heads}, {"attention.key_length", shape->head_dim},
-        {"attention.value_length", shape->head_dim},  {"vocab_size", shape->vocab_size},
+        {"attention.value_length", values},           {"vocab_size", shape->vocab_size},
     };
     or_status_t status = OR_OK;
     for (size_t i = 0; status == OR_OK && i < sizeof counts / sizeof *counts; i++) {
         status = or_hf_set_u32(config, writer, counts[i].suffix, counts[i].value);
     }
-    return status != OR_OK ? status : write_experts(json, config, writer);
+    status = status != OR_OK ? status : or_hf_experts_write(json, config, writer);
+    return status != OR_OK || !config->family->has_latent ? status : write_latent(config, writer);
 }
 
 // ---- numbers ----

@@ -17,13 +17,16 @@ typedef struct {
 
 #define OR_ROPE_TENSORS_MAX 2u
 #define OR_HF_LAYERS_MAX 1024u
+#define OR_HF_DIM_MAX (1u << 20)
+#define OR_HF_HEAD_DIM_MAX 1024u
 
 typedef struct {
     const or_hf_family_t *family;
     const or_arch_t *arch;
     or_model_shape_t shape;
-    bool is_tied;    // the embedding is the head
-    uint32_t window; // of layers that have one, in the metadata; 0: none
+    bool is_tied;          // the embedding is the head
+    uint32_t window;       // of layers that have one, in the metadata; 0: none
+    uint32_t guess_layers; // behind the others, which make guesses and are left out
     or_rope_tensor_t ropes[OR_ROPE_TENSORS_MAX];
 } or_hf_config_t;
 
@@ -31,6 +34,13 @@ typedef struct {
 // OR_ERR_NO_MEMORY. In any case or_hf_config_fini follows.
 or_status_t or_hf_config_read(or_json_t json, or_gguf_writer_t *writer, or_hf_config_t *config);
 void or_hf_config_fini(or_hf_config_t *config);
+
+// The part about experts (config_experts.c), once the size of one is in the shape. Without experts it only writes the FFN's.
+or_status_t or_hf_experts_read(or_json_t json, or_hf_config_t *config);
+or_status_t or_hf_experts_write(or_json_t json, const or_hf_config_t *config,
+                                or_gguf_writer_t *writer);
+// A count of the config within 1 .. max, which must be there.
+or_status_t or_hf_read_count(or_json_t json, const char *key, uint32_t max, uint32_t *value);
 
 // The part about layers that differ (config_layers.c), once the shape is known. It may shorten the context.
 or_status_t or_hf_layers_read(or_json_t json, or_gguf_writer_t *writer, or_hf_config_t *config);

@@ -198,6 +198,8 @@ static or_status_t add_longrope(or_json_t json, const rope_t *rope, uint32_t dim
     double growth = times > 1 ? sqrt(1 + log(times) / log(original)) : 1;
     status =
         status != OR_OK ? status : or_json_get_number(rope->scaling, "attention_factor", &growth);
+    const char *own = times > 1 ? "long_mscale" : "short_mscale"; // Phi's with experts
+    status = status != OR_OK ? status : or_json_get_number(rope->scaling, own, &growth);
     status = status != OR_OK ? status
                              : add_list(rope, "long_factor", arch->rope_factors_long, dims, config);
     status = status != OR_OK
@@ -239,7 +241,8 @@ static or_status_t check_yarn(const rope_t *rope, const or_hf_config_t *config)
     static const char *const others[] = {"mscale", "mscale_all_dim"};
     bool truncates = true;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (or_json_has(rope->scaling, others[i]) && !config->family->queries_grow) {
+        if (or_json_has(rope->scaling, others[i]) && !config->family->queries_grow &&
+            !config->family->has_latent) {
             return or_fail(OR_ERR_UNSUPPORTED, "%s: \"%s\" of yarn is not known to this version",
                            rope->scaling.path, others[i]);
         }
@@ -250,6 +253,23 @@ static or_status_t check_yarn(const rope_t *rope, const or_hf_config_t *config)
                          "%s: \"truncate\" of yarn is %s, which this version does otherwise in %s",
                          rope->scaling.path, truncates ? "true" : "false", config->family->name)
                : status;
+}
+
+// Write what scores of latent attention grow by, of which GGUF has a tenth. Rotations must not grow.
+static or_status_t write_score_growth(const rope_t *rope, const or_hf_config_t *config,
+                                      or_gguf_writer_t *writer)
+{
+    double first = 0, second = 0;
+    or_status_t status = need_positive(rope->scaling, "mscale", &first);
+    status = status != OR_OK ? status : need_positive(rope->scaling, "mscale_all_dim", &second);
+    return status == OR_OK && first != second
+               ? or_fail(OR_ERR_UNSUPPORTED,
+                         "%s: \"mscale\" of yarn is %g and \"mscale_all_dim\" %g; in %s this "
+                         "version knows equal ones",
+                         rope->scaling.path, first, second, config->family->name)
+           : status != OR_OK
+               ? status
+               : or_hf_set_f32(config, writer, "rope.scaling.yarn_log_multiplier", 0.1 * second);
 }
 
 // Write what divides YaRN's growth. The engine takes what multiplies it, "mscale", to be 1.
@@ -298,6 +318,10 @@ static or_status_t write_yarn(const rope_t *rope, const or_hf_config_t *config,
     if (status == OR_OK && or_json_has(rope->scaling, "attention_factor") && !(growth > 0)) {
         return or_fail(OR_ERR_FORMAT, "%s: \"attention_factor\" is not positive",
                        rope->scaling.path);
+    }
+    if (status == OR_OK && config->family->has_latent) {
+        return growth > 0 ? fail_scaling(rope, config, "with \"attention_factor\", not known for")
+                          : write_score_growth(rope, config, writer);
     }
     if (status != OR_OK || growth <= 0) {
         return status != OR_OK ? status : write_mscale(rope, config, writer);
@@ -374,7 +398,7 @@ or_status_t or_hf_rope_read(or_json_t json, or_gguf_writer_t *writer, or_hf_conf
     if (!is_type(&local, "default")) {
         return fail_scaling(&local, config, "in layers with a window, which is not known for");
     }
-    uint32_t dims = (uint32_t)(config->shape.head_dim * main.rotated);
+    uint32_t dims = (uint32_t)((config->shape.head_dim - config->shape.latent) * main.rotated);
     if (dims == 0 || dims % 2 != 0 || !(main.base > 1) || !(local.base > 1)) {
         return or_fail(OR_ERR_FORMAT, "%s: %u elements of a head are rotated, with a base of %g",
                        json.path, dims, main.base);

@@ -75,6 +75,15 @@ static uint64_t stacked_place(const or_convert_item_t *item, uint64_t row, uint3
                : (row * item->width + i) * turns + item->turn;
 }
 
+// Return the place of an element of a row of a head's matrix.
+static uint64_t place_in_heads(const or_convert_item_t *item, uint64_t row, uint32_t i)
+{
+    const uint64_t first = row / item->rows * item->head_stride + item->first_row;
+    const uint64_t output = row % item->rows;
+    return item->is_transposed ? (first + i) * item->rows + output
+                               : (first + output) * item->width + i;
+}
+
 #define PACKED_WEIGHTS 32u // of a block of MXFP4
 #define PACKED_BYTES 17u   // its scale, and two weights in each of the other bytes
 #define NO_SCALE 0xFFu     // stands for no number (OCP Microscaling Formats, 5.4.1)
@@ -130,6 +139,7 @@ static void read_row(const convert_t *convert, const or_convert_item_t *item, ui
     uint64_t first = source_row(item, in_matrix) * width;
     for (uint32_t i = 0; i < width; i++) {
         uint64_t at = item->turns > 0                      ? stacked_place(item, row, i)
+                      : item->head_stride > 0              ? place_in_heads(item, row, i)
                       : item->is_transposed                ? (uint64_t)i * item->rows + in_matrix
                       : item->heads > 0 && item->is_vector ? place_of(i, width, item->heads)
                                                            : first + i;
@@ -249,8 +259,8 @@ static or_status_t plan_tensors(convert_t *convert)
         const or_convert_item_t *item = &convert->plan.items[i];
         const or_gguf_string_t name = {item->name, strlen(item->name)};
         const uint64_t dims[] = {item->width, item->rows, item->matrices};
-        const bool is_stack =
-            item->experts != NULL || item->is_packed || (item->turns > 0 && item->is_transposed);
+        const bool is_stack = item->experts != NULL || item->is_packed || item->head_stride > 0 ||
+                              (item->turns > 0 && item->is_transposed);
         const uint32_t dim_count = item->is_vector ? 1 : is_stack ? 3 : 2;
         status = or_gguf_writer_add_tensor(convert->writer, name, dim_count, dims, item->type);
     }
@@ -272,39 +282,79 @@ static or_status_t write_name(const convert_t *convert)
     return status;
 }
 
+// The files of a tokenizer. Without tokenizer.json there is tokenizer.model.
+typedef struct {
+    json_t *tokenizer, *settings, *generation, *added;
+    char *chat_template;
+    void *model_bytes;
+    or_sentencepiece_t model;
+} tokenizer_files_t;
+
+static or_status_t read_model(const or_checkpoint_t *checkpoint, tokenizer_files_t *files)
+{
+    size_t size = 0;
+    or_status_t status =
+        or_checkpoint_read_bytes(checkpoint, "tokenizer.model", &files->model_bytes, &size);
+    if (status == OR_OK && files->model_bytes == NULL) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "%s has neither tokenizer.json nor tokenizer.model, and other forms of "
+                       "tokenizers are not read",
+                       or_checkpoint_folder(checkpoint));
+    }
+    status = status != OR_OK
+                 ? status
+                 : or_fail_context(or_sentencepiece_read(files->model_bytes, size, &files->model),
+                                   "%s/tokenizer.model", or_checkpoint_folder(checkpoint));
+    return status != OR_OK ? status
+                           : or_checkpoint_read(checkpoint, "added_tokens.json", &files->added);
+}
+
+static or_status_t read_tokenizer(const or_checkpoint_t *checkpoint, tokenizer_files_t *files)
+{
+    or_status_t status = or_checkpoint_read(checkpoint, "tokenizer.json", &files->tokenizer);
+    if (status == OR_OK && files->tokenizer == NULL) {
+        status = read_model(checkpoint, files);
+    }
+    status = status != OR_OK
+                 ? status
+                 : or_checkpoint_read(checkpoint, "tokenizer_config.json", &files->settings);
+    status = status != OR_OK
+                 ? status
+                 : or_checkpoint_read(checkpoint, "generation_config.json", &files->generation);
+    return status != OR_OK
+               ? status
+               : or_checkpoint_read_text(checkpoint, "chat_template.jinja", &files->chat_template);
+}
+
+static void free_tokenizer(tokenizer_files_t *files)
+{
+    or_sentencepiece_fini(&files->model);
+    free(files->model_bytes);
+    free(files->chat_template);
+    json_decref(files->added);
+    json_decref(files->generation);
+    json_decref(files->settings);
+    json_decref(files->tokenizer);
+}
+
 static or_status_t write_vocabulary(const convert_t *convert)
 {
-    const or_checkpoint_t *checkpoint = convert->checkpoint;
-    json_t *tokenizer = NULL, *settings = NULL, *generation = NULL;
-    char *chat_template = NULL;
-    or_status_t status = or_checkpoint_read(checkpoint, "tokenizer.json", &tokenizer);
-    if (status == OR_OK && tokenizer == NULL) {
-        status = or_fail(OR_ERR_UNSUPPORTED,
-                         "%s has no tokenizer.json, and other forms of tokenizers are not read",
-                         convert->job->folder);
-    }
-    status = status != OR_OK ? status
-                             : or_checkpoint_read(checkpoint, "tokenizer_config.json", &settings);
-    status = status != OR_OK
-                 ? status
-                 : or_checkpoint_read(checkpoint, "generation_config.json", &generation);
-    status = status != OR_OK
-                 ? status
-                 : or_checkpoint_read_text(checkpoint, "chat_template.jinja", &chat_template);
+    tokenizer_files_t files = {0};
+    or_status_t status = read_tokenizer(convert->checkpoint, &files);
     if (status == OR_OK) {
-        const or_hf_tokenizer_t from = {.tokenizer = {"tokenizer.json", tokenizer},
-                                        .settings = {"tokenizer_config.json", settings},
-                                        .config = or_checkpoint_config(checkpoint),
-                                        .generation = {"generation_config.json", generation},
-                                        .chat_template = chat_template,
+        const or_hf_tokenizer_t from = {.tokenizer = {"tokenizer.json", files.tokenizer},
+                                        .sentencepiece =
+                                            files.tokenizer == NULL ? &files.model : NULL,
+                                        .added = {"added_tokens.json", files.added},
+                                        .settings = {"tokenizer_config.json", files.settings},
+                                        .config = or_checkpoint_config(convert->checkpoint),
+                                        .generation = {"generation_config.json", files.generation},
+                                        .chat_template = files.chat_template,
                                         .size = convert->config.shape.vocab_size};
         status = or_fail_context(or_hf_vocabulary_write(&from, convert->writer), "%s",
                                  convert->job->folder);
     }
-    free(chat_template);
-    json_decref(generation);
-    json_decref(settings);
-    json_decref(tokenizer);
+    free_tokenizer(&files);
     return status;
 }
 

@@ -46,6 +46,8 @@ typedef struct {
     uint32_t heads;     // whose pairs of rows move from half a head apart to neighbours; 0: none do
     uint32_t groups;    // Q, K and V are there by so many heads of K and V; 0: they are apart
     uint32_t head_rows; // likewise: of a head
+    // Of a tensor of all heads' matrices: a head's rows there, of which this item has those from first_row on. 0: another.
+    uint32_t head_stride;
     uint32_t turns; // of all experts' tensor: how many take turns in its outputs; 0: it is another
     uint32_t turn;  // likewise: which of them this is
     bool is_packed; // likewise: blocks of MXFP4

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/log/log.h"
-#include "launch/model/convert/convert.h"
+#include "launch/model/convert/convert_plan_internal.h"
 
 #define HEAD "lm_head.weight"
 
@@ -58,7 +58,7 @@ static or_status_t check_shape(const or_convert_plan_t *plan, const or_convert_i
                                       path, tensor->name, tensor->dtype);
 }
 
-static or_status_t find_tensor(or_convert_plan_t *plan, const char *theirs, uint64_t *source)
+or_status_t or_plan_find_tensor(or_convert_plan_t *plan, const char *theirs, uint64_t *source)
 {
     *source = or_checkpoint_find(plan->checkpoint, theirs);
     if (*source == or_checkpoint_count(plan->checkpoint)) {
@@ -73,12 +73,11 @@ static or_status_t find_tensor(or_convert_plan_t *plan, const char *theirs, uint
 static or_status_t find_source(or_convert_plan_t *plan, const or_convert_item_t *item,
                                const char *theirs, uint64_t *source)
 {
-    or_status_t status = find_tensor(plan, theirs, source);
+    or_status_t status = or_plan_find_tensor(plan, theirs, source);
     return status != OR_OK ? status : check_shape(plan, item, *source);
 }
 
-// Add the tensor whose source is known. `item` says the rest.
-static or_status_t add_found(or_convert_plan_t *plan, or_convert_item_t *item)
+or_status_t or_plan_add_found(or_convert_plan_t *plan, or_convert_item_t *item)
 {
     item->tensor = or_checkpoint_at(plan->checkpoint, item->source);
     or_tensor_type_t own = item->is_packed ? OR_TENSOR_MXFP4 : item->tensor->type;
@@ -93,7 +92,7 @@ static or_status_t add_found(or_convert_plan_t *plan, or_convert_item_t *item)
 static or_status_t add_named(or_convert_plan_t *plan, const char *theirs, or_convert_item_t *item)
 {
     or_status_t status = find_source(plan, item, theirs, &item->source);
-    return status != OR_OK ? status : add_found(plan, item);
+    return status != OR_OK ? status : or_plan_add_found(plan, item);
 }
 
 // The type of matrices that may be any; add_named chooses.
@@ -101,12 +100,7 @@ static or_status_t add_named(or_convert_plan_t *plan, const char *theirs, or_con
 
 // ---- tensors outside layers ----
 
-typedef struct {
-    or_convert_plan_t *plan;
-    const char *outer; // the prefix that this checkpoint has
-} names_t;
-
-static or_status_t add_outer(const names_t *names, const char *ours, const char *theirs,
+static or_status_t add_outer(const or_plan_names_t *names, const char *ours, const char *theirs,
                              or_convert_item_t item)
 {
     char name[128];
@@ -116,7 +110,7 @@ static or_status_t add_outer(const names_t *names, const char *ours, const char 
 }
 
 // Find out whether the checkpoint's names have the family's prefix.
-static names_t find_prefix(or_convert_plan_t *plan)
+static or_plan_names_t find_prefix(or_convert_plan_t *plan)
 {
     const or_hf_family_t *family = plan->config->family;
     uint64_t none = or_checkpoint_count(plan->checkpoint);
@@ -124,10 +118,10 @@ static names_t find_prefix(or_convert_plan_t *plan)
     snprintf(name, sizeof name, "%s%s", family->outer, family->embedding);
     bool lacks_it = or_checkpoint_find(plan->checkpoint, name) == none &&
                     or_checkpoint_find(plan->checkpoint, family->embedding) != none;
-    return (names_t){plan, lacks_it ? "" : family->outer};
+    return (or_plan_names_t){plan, lacks_it ? "" : family->outer};
 }
 
-static or_status_t add_embeddings(const names_t *names)
+static or_status_t add_embeddings(const or_plan_names_t *names)
 {
     const or_hf_config_t *config = names->plan->config;
     const or_model_shape_t *shape = &config->shape;
@@ -162,7 +156,7 @@ static or_status_t add_ropes(or_convert_plan_t *plan)
     return status;
 }
 
-static or_status_t add_output(const names_t *names)
+static or_status_t add_output(const or_plan_names_t *names)
 {
     const or_hf_config_t *config = names->plan->config;
     const or_arch_t *arch = config->arch;
@@ -178,6 +172,11 @@ static or_status_t add_output(const names_t *names)
         snprintf(name, sizeof name, "%s.bias", config->family->norm);
         status = add_outer(names, arch->output_norm_bias, name, item);
     }
+    if (status == OR_OK && arch->head_bias != NULL) {
+        or_convert_item_t bias = {.rows = 1, .width = config->shape.vocab_size, .is_vector = true};
+        snprintf(bias.name, sizeof bias.name, "%s", arch->head_bias);
+        status = add_named(names->plan, "lm_head.bias", &bias);
+    }
     if (status != OR_OK || config->is_tied) {
         return status;
     }
@@ -189,7 +188,7 @@ static or_status_t add_output(const names_t *names)
 
 // ---- tensors of layers ----
 
-static bool is_suffix(const or_arch_tensor_t *row, const char *module)
+bool or_plan_is_suffix(const or_arch_tensor_t *row, const char *module)
 {
     size_t length = strlen(module);
     return strncmp(row->suffix, module, length) == 0 && row->suffix[length] == '.';
@@ -198,10 +197,10 @@ static bool is_suffix(const or_arch_tensor_t *row, const char *module)
 // The heads whose rows move, of tensors that are rotated as pairs of neighbours.
 static uint32_t heads_of(const or_hf_config_t *config, const or_arch_tensor_t *row)
 {
-    return !config->family->pairs_halves ? 0
-           : is_suffix(row, "attn_q")    ? config->shape.heads
-           : is_suffix(row, "attn_k")    ? config->shape.kv_heads
-                                         : 0;
+    return !config->family->pairs_halves      ? 0
+           : or_plan_is_suffix(row, "attn_q") ? config->shape.heads
+           : or_plan_is_suffix(row, "attn_k") ? config->shape.kv_heads
+                                              : 0;
 }
 
 // The outputs of a tensor, or its elements if it is a vector: all parts of a fused one.
@@ -225,7 +224,7 @@ static or_convert_item_t item_of(const or_hf_config_t *config, const or_hf_tenso
     const size_t length = strlen(row->suffix), end = sizeof ending - 1;
     const bool is_norm = length > end && strcmp(row->suffix + length - end, ending) == 0;
     const bool vector = row->outputs == OR_DIM_ONE;
-    const bool grouped = family->groups_heads && is_suffix(row, "attn_qkv");
+    const bool grouped = family->groups_heads && or_plan_is_suffix(row, "attn_qkv");
     const uint32_t outputs = outputs_of(shape, row);
     or_convert_item_t item = {.rows = vector ? 1 : outputs,
                               .width = vector ? outputs : or_arch_dim(shape, row->inputs),
@@ -241,9 +240,8 @@ static or_convert_item_t item_of(const or_hf_config_t *config, const or_hf_tenso
     return item;
 }
 
-// Find the name that the checkpoint has of those that the family has for a tensor; the preferred one if it has none.
-static or_status_t find_name(const names_t *names, const or_hf_tensor_t *tensor, char *name,
-                             size_t capacity, bool *has)
+or_status_t or_plan_find_name(const or_plan_names_t *names, const or_hf_tensor_t *tensor,
+                              char *name, size_t capacity, bool *has)
 {
     const or_convert_plan_t *plan = names->plan;
     char theirs[OR_CONVERT_NAME_BYTES];
@@ -280,7 +278,8 @@ static or_status_t check_types(const or_convert_plan_t *plan, const or_convert_i
 }
 
 // Add a tensor of all experts. Each is one of the checkpoint.
-static or_status_t add_experts(const names_t *names, or_hf_tensor_t tensor, or_convert_item_t *item)
+static or_status_t add_experts(const or_plan_names_t *names, or_hf_tensor_t tensor,
+                               or_convert_item_t *item)
 {
     or_convert_plan_t *plan = names->plan;
     or_status_t status = OR_OK;
@@ -291,119 +290,17 @@ static or_status_t add_experts(const names_t *names, or_hf_tensor_t tensor, or_c
     for (; status == OR_OK && tensor.expert < item->matrices; tensor.expert++) {
         char name[128] = "";
         bool has;
-        status = find_name(names, &tensor, name, sizeof name, &has);
+        status = or_plan_find_name(names, &tensor, name, sizeof name, &has);
         status =
             status != OR_OK ? status : find_source(plan, item, name, &item->experts[tensor.expert]);
     }
     item->source = item->experts[0];
     status = status != OR_OK ? status : check_types(plan, item);
-    status = status != OR_OK ? status : add_found(plan, item);
+    status = status != OR_OK ? status : or_plan_add_found(plan, item);
     if (status != OR_OK) {
         free(item->experts);
     }
     return status;
-}
-
-// ---- experts in one tensor ----
-
-#define BLOCK_WEIGHTS 32u // of MXFP4, two in a byte
-#define PACKED_ENDING "_blocks"
-
-// The shape that the config makes of such a tensor.
-typedef struct {
-    const char *dtype; // NULL: floats
-    uint32_t dim_count;
-    uint64_t dims[4];
-} form_t;
-
-#define DIMS_TEXT (OR_SAFETENSORS_DIMS_MAX * 22u + 3u)
-
-static void write_dims(const uint64_t *dims, uint32_t count, char text[DIMS_TEXT])
-{
-    size_t length = (size_t)snprintf(text, DIMS_TEXT, "[");
-    for (uint32_t i = 0; i < count; i++) {
-        length += (size_t)snprintf(text + length, DIMS_TEXT - length, "%s%" PRIu64,
-                                   i > 0 ? ", " : "", dims[i]);
-    }
-    snprintf(text + length, DIMS_TEXT - length, "]");
-}
-
-static or_status_t find_form(or_convert_plan_t *plan, const char *theirs, const form_t *form,
-                             uint64_t *source)
-{
-    or_status_t status = find_tensor(plan, theirs, source);
-    if (status != OR_OK) {
-        return status;
-    }
-    const or_safetensor_t *tensor = or_checkpoint_at(plan->checkpoint, *source);
-    const char *path = or_checkpoint_path_of(plan->checkpoint, *source);
-    if (tensor->dim_count != form->dim_count ||
-        memcmp(tensor->dims, form->dims, form->dim_count * sizeof *form->dims) != 0) {
-        char theirs_text[DIMS_TEXT], ours_text[DIMS_TEXT];
-        write_dims(tensor->dims, tensor->dim_count, theirs_text);
-        write_dims(form->dims, form->dim_count, ours_text);
-        return or_fail(OR_ERR_FORMAT, "%s: tensor %.96s is %s; the config makes it %s", path,
-                       tensor->name, theirs_text, ours_text);
-    }
-    bool fits = form->dtype != NULL ? strcmp(tensor->dtype, form->dtype) == 0 : tensor->readable;
-    return fits ? OR_OK
-                : or_fail(OR_ERR_UNSUPPORTED, "%s: tensor %.96s is of dtype %s; %s are read", path,
-                          tensor->name, tensor->dtype,
-                          form->dtype != NULL ? form->dtype : "F32, F16 and BF16");
-}
-
-static or_status_t find_packed(or_convert_plan_t *plan, const char *theirs, or_convert_item_t *item)
-{
-    const uint64_t outputs = (uint64_t)item->rows * item->turns;
-    const uint64_t blocks = item->width / BLOCK_WEIGHTS;
-    const form_t form = {"U8", 4, {item->matrices, outputs, blocks, BLOCK_WEIGHTS / 2}};
-    const form_t scales_form = {"U8", 3, {item->matrices, outputs, blocks}};
-    char scales[128];
-    if (item->width % BLOCK_WEIGHTS != 0) {
-        return or_fail(OR_ERR_FORMAT, "%s: rows of %u are no whole blocks of MXFP4", theirs,
-                       item->width);
-    }
-    snprintf(scales, sizeof scales, "%.*s_scales", (int)(strlen(theirs) - strlen(PACKED_ENDING)),
-             theirs);
-    item->is_packed = true;
-    or_status_t status = find_form(plan, theirs, &form, &item->source);
-    return status != OR_OK ? status : find_form(plan, scales, &scales_form, &item->scales);
-}
-
-static bool is_packed(const char *theirs)
-{
-    const size_t length = strlen(theirs), end = strlen(PACKED_ENDING);
-    return length > end && strcmp(theirs + length - end, PACKED_ENDING) == 0;
-}
-
-// Add what a tensor of all experts has of a row of the table: all of it, or every other output. Biases are a matrix with a
-// row for each expert.
-static or_status_t add_stacked(const names_t *names, const or_hf_tensor_t *tensor,
-                               const or_arch_tensor_t *row, or_convert_item_t *item)
-{
-    or_convert_plan_t *plan = names->plan;
-    const bool takes_turns = !is_suffix(row, "ffn_down_exps");
-    const uint32_t experts = item->matrices;
-    char name[128] = "";
-    bool has;
-    item->turns = takes_turns ? 2 : 1;
-    item->turn = is_suffix(row, "ffn_up_exps") ? 1 : 0;
-    or_status_t status = find_name(names, tensor, name, sizeof name, &has);
-    if (status == OR_OK && item->is_vector) {
-        const form_t form = {NULL, 2, {experts, (uint64_t)item->width * item->turns}};
-        item->is_vector = false;
-        item->type = OR_TENSOR_F32;
-        item->rows = experts;
-        item->matrices = 1;
-        status = find_form(plan, name, &form, &item->source);
-    } else if (status == OR_OK && is_packed(name)) {
-        status = find_packed(plan, name, item);
-    } else if (status == OR_OK) {
-        const form_t form = {NULL, 3, {experts, item->width, (uint64_t)item->rows * item->turns}};
-        item->is_transposed = true;
-        status = find_form(plan, name, &form, &item->source);
-    }
-    return status != OR_OK ? status : add_found(plan, item);
 }
 
 static bool is_of_experts(const or_arch_tensor_t *row)
@@ -412,29 +309,40 @@ static bool is_of_experts(const or_arch_tensor_t *row)
            row->inputs == OR_DIM_EXPERT_WIDTH;
 }
 
-static or_status_t add_row(const names_t *names, uint32_t layer, const or_arch_tensor_t *row)
+static bool is_of_heads(const or_arch_tensor_t *row)
+{
+    return row->inputs == OR_DIM_HEAD_PLAIN || row->outputs == OR_DIM_HEAD_VALUE;
+}
+
+static or_status_t add_row(const or_plan_names_t *names, uint32_t layer,
+                           const or_arch_tensor_t *row)
 {
     const or_hf_tensor_t tensor = {.layer = layer, .suffix = row->suffix};
     or_convert_item_t item = item_of(names->plan->config, &tensor, row);
     if (is_of_experts(row)) {
-        return names->plan->config->family->stacks_experts ? add_stacked(names, &tensor, row, &item)
-                                                           : add_experts(names, tensor, &item);
+        return names->plan->config->family->stacks_experts
+                   ? or_plan_add_stacked(names, &tensor, row, &item)
+                   : add_experts(names, tensor, &item);
+    }
+    if (is_of_heads(row)) {
+        return or_plan_add_heads(names, &tensor, row, &item);
     }
     char name[128] = "";
     bool has;
-    or_status_t status = find_name(names, &tensor, name, sizeof name, &has);
+    or_status_t status = or_plan_find_name(names, &tensor, name, sizeof name, &has);
     return status != OR_OK || (row->optional && !has) ? status
                                                       : add_named(names->plan, name, &item);
 }
 
-static or_status_t add_layers(const names_t *names)
+static or_status_t add_layers(const or_plan_names_t *names)
 {
     const or_hf_config_t *config = names->plan->config;
     or_status_t status = OR_OK;
     for (uint32_t layer = 0; status == OR_OK && layer < config->shape.layers; layer++) {
         const or_arch_tensor_t *row = config->arch->layer_tensors;
         for (; status == OR_OK && row->suffix != NULL; row++) {
-            status = row->part == 0 ? add_row(names, layer, row) : OR_OK;
+            bool has = row->part == 0 && or_arch_layer_has(&config->shape, row, layer);
+            status = has ? add_row(names, layer, row) : OR_OK;
         }
     }
     return status;
@@ -442,16 +350,39 @@ static or_status_t add_layers(const names_t *names)
 
 // ---- all of it ----
 
-static or_status_t check_unused(const or_convert_plan_t *plan)
+// Is it of a layer that only guesses tokens to come?
+static bool is_of_guesses(const or_plan_names_t *names, const char *name)
 {
+    const or_hf_config_t *config = names->plan->config;
+    char prefix[64];
+    int length = snprintf(prefix, sizeof prefix, "%s%s", names->outer, config->family->layers);
+    if (config->guess_layers == 0 || strncmp(name, prefix, (size_t)length) != 0) {
+        return false;
+    }
+    unsigned long layer = strtoul(name + length, NULL, 10);
+    return layer >= config->shape.layers && layer - config->shape.layers < config->guess_layers;
+}
+
+static or_status_t check_unused(const or_plan_names_t *names)
+{
+    const or_convert_plan_t *plan = names->plan;
     const or_checkpoint_t *checkpoint = plan->checkpoint;
+    uint64_t of_guesses = 0;
     for (uint64_t i = 0; i < or_checkpoint_count(checkpoint); i++) {
         const char *name = or_checkpoint_at(checkpoint, i)->name;
         bool is_copy = plan->config->is_tied && strcmp(name, HEAD) == 0;
-        if (!plan->used[i] && !is_copy && !or_hf_is_ignored(plan->config->family, name)) {
+        if (plan->used[i] || is_copy || or_hf_is_ignored(plan->config->family, name)) {
+            continue;
+        }
+        if (!is_of_guesses(names, name)) {
             return or_fail(OR_ERR_UNSUPPORTED, "%s: tensor %.96s has no place in %s",
                            or_checkpoint_path_of(checkpoint, i), name, plan->config->family->name);
         }
+        of_guesses++;
+    }
+    if (of_guesses > 0) {
+        or_log(OR_LOG_INFO, "%s: %" PRIu64 " tensors of layers that only guess tokens are left out",
+               or_checkpoint_folder(checkpoint), of_guesses);
     }
     return OR_OK;
 }
@@ -462,12 +393,12 @@ or_status_t or_convert_plan(or_convert_plan_t *plan)
     if (plan->used == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a list of tensors");
     }
-    const names_t names = find_prefix(plan);
+    const or_plan_names_t names = find_prefix(plan);
     or_status_t status = add_embeddings(&names);
     status = status != OR_OK ? status : add_ropes(plan);
     status = status != OR_OK ? status : add_layers(&names);
     status = status != OR_OK ? status : add_output(&names);
-    return status != OR_OK ? status : check_unused(plan);
+    return status != OR_OK ? status : check_unused(&names);
 }
 
 void or_convert_plan_fini(or_convert_plan_t *plan)

@@ -98,6 +98,32 @@ static const or_hf_name_t mixtral_names[] = {
     {0},
 };
 
+#define NAMES_SHARED                                                                               \
+    {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},                                            \
+        {"ffn_up_shexp", "mlp.shared_experts.up_proj"},                                            \
+        {"ffn_down_shexp", "mlp.shared_experts.down_proj"},                                        \
+    {                                                                                              \
+        "exp_probs_b.bias", "mlp.gate.e_score_correction_bias"                                     \
+    }
+
+static const or_hf_name_t glm4moe_names[] = {
+    {"post_attention_norm", "post_attention_layernorm"},
+    NAMES_SHARED,
+    {0},
+};
+
+static const or_hf_name_t deepseek_names[] = {
+    {"attn_q_a", "self_attn.q_a_proj"},
+    {"attn_q_a_norm", "self_attn.q_a_layernorm"},
+    {"attn_q_b", "self_attn.q_b_proj"},
+    {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
+    {"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
+    {"attn_k_b", "self_attn.kv_b_proj"},
+    {"attn_v_b", "self_attn.kv_b_proj"},
+    NAMES_SHARED,
+    {0},
+};
+
 static const or_hf_name_t gpt_oss_names[] = {
     {"attn_sinks.weight", "self_attn.sinks"},
     {"post_attention_norm", "post_attention_layernorm"},
@@ -140,6 +166,13 @@ static const or_hf_expert_counts_t qwen2_experts = {"num_experts", "num_local_ex
 static const or_hf_expert_counts_t qwen3_experts = {
     "num_local_experts", "num_experts", "num_experts_per_tok", "moe_intermediate_size", NULL};
 
+static const or_hf_expert_counts_t routed_experts = {.experts = "n_routed_experts",
+                                                     .experts_before = "num_experts",
+                                                     .used = "num_experts_per_tok",
+                                                     .ffn = "moe_intermediate_size",
+                                                     .shared_count = "n_shared_experts",
+                                                     .dense_layers = "first_k_dense_replace"};
+
 static const or_hf_number_t rms_numbers[] = {
     {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
     {0},
@@ -178,6 +211,12 @@ static const or_hf_number_t falcon_numbers[] = {
 };
 static const or_hf_number_t opt_numbers[] = {
     {NULL, "attention.layer_norm_epsilon", 1e-5},
+    {0},
+};
+
+static const or_hf_number_t routed_numbers[] = {
+    {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
+    {"routed_scaling_factor", "expert_weights_scale"},
     {0},
 };
 
@@ -242,6 +281,36 @@ static const or_hf_rule_t gpt_oss_rules[] = {
     {"attention_bias", "true"},
     {0},
 };
+static const or_hf_rule_t phimoe_rules[] = {
+    {"hidden_act", "silu swish"},   {"attention_bias", "true", true},
+    {"lm_head_bias", "true", true}, {"router_jitter_noise", "0.01"},
+    {"num_experts_per_tok", "2"},   {0},
+};
+static const or_hf_rule_t glm4moe_rules[] = {
+    {"hidden_act", "silu swish"},
+    {"norm_topk_prob", "true"},
+    {"n_group", "1"},
+    {0},
+};
+static const or_hf_rule_t deepseek2_rules[] = {
+    {"hidden_act", "silu swish"},
+    {"norm_topk_prob", "false"},
+    {"attention_bias", "false"},
+    {"mlp_bias", "false"},
+    {"topk_method", "greedy group_limited_greedy"},
+    {"scoring_func", "softmax"},
+    {"moe_layer_freq", "1"},
+    {0},
+};
+static const or_hf_rule_t deepseek3_rules[] = {
+    {"hidden_act", "silu swish"},
+    {"attention_bias", "false"},
+    {"rope_interleave", "true"},
+    {"topk_method", "noaux_tc"},
+    {"scoring_func", "sigmoid"},
+    {"moe_layer_freq", "1"},
+    {0},
+};
 static const or_hf_rule_t olmoe_rules[] = {
     {"hidden_act", "silu swish"},
     {"norm_topk_prob", "false"},
@@ -258,6 +327,9 @@ static const or_hf_rule_t olmoe_rules[] = {
     .counts = &llama_counts, .ignored = ".rotary_emb.inv_freq"
 #define NUMBERS .numbers = rms_numbers, .rules = silu_rules
 #define ROTATED .rope_base = 10000, .rotated = 1
+#define PHIMOE                                                                                     \
+    PLACES, .numbers = rms_numbers, .rules = phimoe_rules, .rope_base = 1000000, .rotated = 1,     \
+            .names = mixtral_names, .experts = &mixtral_experts, .needs_kv_heads = true
 
 static const or_hf_family_t families[] = {
     {"LlamaForCausalLM", "llama", PLACES, NUMBERS, ROTATED, .names = no_names,
@@ -326,6 +398,17 @@ static const or_hf_family_t families[] = {
      .rope_base = 150000, .rotated = 1, .names = gpt_oss_names, .experts = &mixtral_experts,
      .head_dim = 64, .needs_kv_heads = true, .stacks_experts = true, .needs_scaling = true,
      .window = 128},
+    {"PhiMoEForCausalLM", "phimoe", PHIMOE}, // as it was published
+    {"PhimoeForCausalLM", "phimoe", PHIMOE}, // as transformers has it
+    {"Glm4MoeForCausalLM", "glm4moe", PLACES, .numbers = routed_numbers, .rules = glm4moe_rules,
+     .rope_base = 10000, .rotated = 0.5, .names = glm4moe_names, .experts = &routed_experts,
+     .needs_kv_heads = true, .may_rotate_parts = true, .gates_by_sigmoid = true},
+    {"DeepseekV2ForCausalLM", "deepseek2", PLACES, ROTATED, .numbers = routed_numbers,
+     .rules = deepseek2_rules, .names = deepseek_names, .experts = &routed_experts,
+     .tells_routing = true, .has_latent = true},
+    {"DeepseekV3ForCausalLM", "deepseek2", PLACES, ROTATED, .numbers = routed_numbers,
+     .rules = deepseek3_rules, .names = deepseek_names, .experts = &routed_experts,
+     .gates_by_sigmoid = true, .tells_routing = true, .has_latent = true},
 };
 
 #define FAMILIES (sizeof families / sizeof *families)

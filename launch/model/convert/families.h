@@ -36,7 +36,10 @@ typedef struct {
 typedef struct {
     const char *experts, *experts_before; // today, and in older configs
     const char *used, *ffn;
-    const char *shared_ffn; // NULL: there is no shared expert
+    const char *shared_ffn; // NULL: there is no shared expert, or ...
+    const char *
+        shared_count; // ... the config has the number of those of which it is made; NULL: it has not
+    const char *dense_layers; // the first ones, which have no experts; NULL: all have
 } or_hf_expert_counts_t;
 
 typedef struct {
@@ -75,8 +78,11 @@ typedef struct {
     // Experts are one tensor, with a row for each input, in whose columns gates and ups take turns; or blocks and scales of
     // MXFP4, with a row for each output.
     bool stacks_experts;
-    bool needs_scaling; // of rotations: transformers' default has one
-    uint32_t window;    // where the config does not say; 0: none
+    bool needs_scaling;    // of rotations: transformers' default has one
+    bool gates_by_sigmoid; // experts are chosen by sigmoids
+    bool tells_routing;    // GGUF says how experts are chosen
+    bool has_latent;       // attention is latent, and rotated elements are a head's last
+    uint32_t window;       // where the config does not say; 0: none
 } or_hf_family_t;
 
 // The family that config.json names as its architecture. OR_ERR_UNSUPPORTED lists all.

@@ -115,7 +115,7 @@ static or_status_t put_added(or_json_t tokenizer, const json_t *added, or_hf_tok
                                 : OR_HF_USER);
 }
 
-static or_status_t put_all_added(or_json_t tokenizer, or_hf_tokens_t *tokens)
+or_status_t or_hf_put_added(or_json_t tokenizer, or_hf_tokens_t *tokens)
 {
     const json_t *list = json_object_get(tokenizer.object, "added_tokens");
     oddities_t oddities = {0};
@@ -187,16 +187,21 @@ static or_status_t rewrite_pieces(bool over_bytes, or_hf_tokens_t *tokens)
 
 // ---- all of it ----
 
-static or_status_t fill_tokens(or_json_t tokenizer, bool over_bytes, or_hf_tokens_t *tokens)
+static or_status_t take_tokens(or_hf_tokens_t *tokens)
 {
     tokens->pieces = calloc(tokens->size, sizeof *tokens->pieces);
     tokens->kinds = calloc(tokens->size, sizeof *tokens->kinds);
     tokens->scores = calloc(tokens->size, sizeof *tokens->scores);
-    if (tokens->pieces == NULL || tokens->kinds == NULL || tokens->scores == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for %u tokens", tokens->size);
-    }
-    or_status_t status = put_vocabulary(tokenizer, over_bytes, tokens);
-    return status != OR_OK ? status : put_all_added(tokenizer, tokens);
+    return tokens->pieces != NULL && tokens->kinds != NULL && tokens->scores != NULL
+               ? OR_OK
+               : or_fail(OR_ERR_NO_MEMORY, "no memory for %u tokens", tokens->size);
+}
+
+static or_status_t fill_tokens(or_json_t tokenizer, bool over_bytes, or_hf_tokens_t *tokens)
+{
+    or_status_t status = take_tokens(tokens);
+    status = status != OR_OK ? status : put_vocabulary(tokenizer, over_bytes, tokens);
+    return status != OR_OK ? status : or_hf_put_added(tokenizer, tokens);
 }
 
 static or_status_t check_model(or_json_t tokenizer)
@@ -239,41 +244,68 @@ static or_status_t write_over_bytes(or_json_t model, const char *rule, or_gguf_w
     return status != OR_OK ? status : or_hf_write_merges(model, writer);
 }
 
-static or_status_t write_over_characters(or_json_t tokenizer, or_json_t model,
-                                         or_hf_tokens_t *tokens, or_gguf_writer_t *writer)
+static or_status_t write_with_scores(bool adds_space, const or_hf_tokens_t *tokens,
+                                     or_gguf_writer_t *writer)
 {
-    bool adds_space = false;
-    or_status_t status = or_hf_check_characters(tokenizer, &adds_space);
-    status = status != OR_OK ? status
-                             : or_gguf_writer_set_string(writer, "tokenizer.ggml.model", "llama");
+    or_status_t status = or_gguf_writer_set_string(writer, "tokenizer.ggml.model", "llama");
     status = status != OR_OK ? status
                              : or_gguf_writer_set_string(writer, "tokenizer.ggml.pre", "default");
     status = status != OR_OK
                  ? status
                  : or_gguf_writer_set_bool(writer, "tokenizer.ggml.add_space_prefix", adds_space);
-    status = status != OR_OK ? status : or_hf_fill_scores(model, tokens);
     return status != OR_OK ? status
                            : or_gguf_writer_set_array(writer, "tokenizer.ggml.scores", OR_GGUF_F32,
                                                       tokens->scores, tokens->size);
 }
 
-or_status_t or_hf_vocabulary_write(const or_hf_tokenizer_t *from, or_gguf_writer_t *writer)
+static or_status_t write_over_characters(or_json_t tokenizer, or_json_t model,
+                                         or_hf_tokens_t *tokens, or_gguf_writer_t *writer)
 {
-    or_hf_tokens_t tokens = {.size = from->size};
+    bool adds_space = false;
+    or_status_t status = or_hf_check_characters(tokenizer, &adds_space);
+    status = status != OR_OK ? status : or_hf_fill_scores(model, tokens);
+    return status != OR_OK ? status : write_with_scores(adds_space, tokens, writer);
+}
+
+static or_status_t write_json(const or_hf_tokenizer_t *from, or_hf_tokens_t *tokens,
+                              bool *over_bytes, or_gguf_writer_t *writer)
+{
     const char *rule = NULL;
     or_json_t model;
     or_status_t status = or_json_get_object(from->tokenizer, "model", &model);
     status = status != OR_OK ? status : check_model(from->tokenizer);
     status = status != OR_OK ? status : or_hf_find_rule(from->tokenizer, &rule);
-    status = status != OR_OK ? status : fill_tokens(from->tokenizer, rule != NULL, &tokens);
-    if (status == OR_OK) {
-        status = rule != NULL ? write_over_bytes(model, rule, writer)
-                              : write_over_characters(from->tokenizer, model, &tokens, writer);
+    status = status != OR_OK ? status : fill_tokens(from->tokenizer, rule != NULL, tokens);
+    *over_bytes = rule != NULL;
+    if (status != OR_OK) {
+        return status;
     }
-    // Roles are found by the pieces as the JSON has them, before these are rewritten.
+    return rule != NULL ? write_over_bytes(model, rule, writer)
+                        : write_over_characters(from->tokenizer, model, tokens, writer);
+}
+
+static or_status_t write_sentencepiece(const or_hf_tokenizer_t *from, or_hf_tokens_t *tokens,
+                                       json_t **added_p, or_gguf_writer_t *writer)
+{
+    or_status_t status = take_tokens(tokens);
+    status = status != OR_OK ? status : or_hf_fill_sentencepiece(from, tokens, added_p);
+    return status != OR_OK ? status
+                           : write_with_scores(from->sentencepiece->adds_space, tokens, writer);
+}
+
+or_status_t or_hf_vocabulary_write(const or_hf_tokenizer_t *from, or_gguf_writer_t *writer)
+{
+    or_hf_tokens_t tokens = {.size = from->size};
+    json_t *added = NULL;
+    bool over_bytes = false;
+    or_status_t status = from->tokenizer.object != NULL
+                             ? write_json(from, &tokens, &over_bytes, writer)
+                             : write_sentencepiece(from, &tokens, &added, writer);
+    // Roles are found by the pieces as the files have them, before these are rewritten.
     status = status != OR_OK ? status : or_hf_write_roles(from, &tokens, writer);
-    status = status != OR_OK ? status : rewrite_pieces(rule != NULL, &tokens);
+    status = status != OR_OK ? status : rewrite_pieces(over_bytes, &tokens);
     status = status != OR_OK ? status : write_tokens(&tokens, writer);
+    json_decref(added);
     free(tokens.text);
     free(tokens.scores);
     free(tokens.kinds);

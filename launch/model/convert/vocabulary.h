@@ -4,6 +4,7 @@
 //     BPE over bytes (ByteLevel)       "gpt2": tokens, merges, and in .pre the name of the rule that cuts text
 //     BPE over characters with bytes   "llama": tokens, and scores in the order of the merges
 //     to fall back to
+//     tokenizer.model of that kind     "llama": tokens and scores as they are
 //
 // Metadata are llama.cpp's, and so are kinds of tokens. What a tokenizer does besides and GGUF cannot say is refused by
 // name, or where it changes few texts (normal forms, spaces beside special tokens) told in the log.
@@ -11,9 +12,12 @@
 
 #include "common/gguf/gguf_writer.h"
 #include "launch/model/convert/json_fields.h"
+#include "launch/model/convert/sentencepiece.h"
 
 typedef struct {
-    or_json_t tokenizer;       // tokenizer.json
+    or_json_t tokenizer; // tokenizer.json; object NULL: `sentencepiece` stands for it
+    const or_sentencepiece_t *sentencepiece; // tokenizer.model; NULL: it is not needed
+    or_json_t added;           // added_tokens.json beside that; object NULL: there is none
     or_json_t settings;        // tokenizer_config.json; object NULL: there is none
     or_json_t config;          // config.json
     or_json_t generation;      // generation_config.json; object NULL: there is none
@@ -42,6 +46,13 @@ typedef struct {
     float *scores;            // of a "llama" vocabulary
     char *text;               // owned: pieces that are not as in the JSON
 } or_hf_tokens_t;
+
+// Put the tokens of "added_tokens" at their ids. OR_ERR_FORMAT; OR_ERR_UNSUPPORTED for what GGUF cannot say.
+or_status_t or_hf_put_added(or_json_t tokenizer, or_hf_tokens_t *tokens);
+// Fill pieces, kinds and scores of a tokenizer.model. Added pieces are borrowed from *added_p, which the caller decrefs in any
+// case. OR_ERR_UNSUPPORTED names what is not converted; OR_ERR_FORMAT; OR_ERR_NO_MEMORY.
+or_status_t or_hf_fill_sentencepiece(const or_hf_tokenizer_t *from, or_hf_tokens_t *tokens,
+                                     json_t **added_p);
 
 // Find the rule that cuts text: *name is a value of tokenizer.ggml.pre (static), NULL if the tokenizer is not over bytes.
 // `tokenizer` is the root of tokenizer.json. OR_ERR_UNSUPPORTED if GGUF has no name for it.

@@ -45,14 +45,28 @@ static int64_t id_at(const roles_t *roles, const json_t *value, size_t i)
     return json_is_integer(id) && number >= 0 && number < roles->tokens->size ? number : NO_TOKEN;
 }
 
+// The id that a tokenizer.model gives a role; that of its piece, if no other file says one.
+static int64_t id_in_model(const roles_t *roles, const char *role)
+{
+    const or_sentencepiece_t *model = roles->from->sentencepiece;
+    if (model == NULL) {
+        return NO_TOKEN;
+    }
+    int64_t id = strcmp(role, "bos") == 0   ? model->begin
+                 : strcmp(role, "eos") == 0 ? model->end
+                 : strcmp(role, "unk") == 0 ? model->unknown
+                                            : model->padding;
+    return id >= 0 && id < roles->tokens->size ? id : NO_TOKEN;
+}
+
 static int64_t find_role(const roles_t *roles, const char *role)
 {
     char key[32];
     snprintf(key, sizeof key, "%s_token", role);
     int64_t named = find_named(roles, key);
     snprintf(key, sizeof key, "%s_token_id", role);
-    return named != NO_TOKEN ? named
-                             : id_at(roles, json_object_get(roles->from->config.object, key), 0);
+    int64_t id = id_at(roles, json_object_get(roles->from->config.object, key), 0);
+    return named != NO_TOKEN ? named : id != NO_TOKEN ? id : id_in_model(roles, role);
 }
 
 // ---- writing ----
@@ -155,9 +169,10 @@ static bool read_template(const roles_t *roles)
     return adds_begin;
 }
 
+// A tokenizer.model says nothing of it: transformers then puts the begin token before a text.
 static or_status_t write_begin(const roles_t *roles)
 {
-    bool adds = read_template(roles);
+    bool adds = roles->from->sentencepiece != NULL || read_template(roles);
     or_status_t status = or_json_get_bool(roles->from->settings, "add_bos_token", &adds);
     return status != OR_OK
                ? status

@@ -326,4 +326,73 @@ class GptOss(Experts):
             "scale of heads": {"rope_parameters": self.rope | {"attention_factor": 1.0}}}
 
 
-FAMILIES = [Mixtral, Qwen3Moe, Qwen2Moe, Olmoe, Glm4Moe, GptOss]
+class PhiMoe(Experts):
+    """Layer norms, biases everywhere, two tables of frequencies of which the context chooses one, and two experts that are weighted apart.
+
+    transformers takes the short factors in any case; the published code takes the long ones beyond the original context, and so does this."""
+    name = "phimoe"
+    config_class, model_class = tf.PhimoeConfig, tf.PhimoeForCausalLM
+    biases = ("q", "k", "v", "o")
+    experts, used = 16, 2
+    router_gain = 0.7
+
+    def vary(self):
+        steps = np.arange(self.head_dim // 2)
+        self.original = [64, 256][self.variant]
+        self.short, self.long = 1 + 0.1 * steps, 1 + 0.7 * steps
+        self.rope = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": self.short.tolist(), "long_factor": self.long.tolist(),
+                     "short_mscale": 1.2, "long_mscale": 1.2, "original_max_position_embeddings": self.original}
+
+    def config(self):
+        return super().config() | dict(num_local_experts=self.experts, attention_bias=True, lm_head_bias=True, sliding_window=None,
+                                       original_max_position_embeddings=self.original)
+
+    def build(self, **overrides):
+        model = super().build(**overrides)
+        rotations = model.model.rotary_emb
+        plain = rotations.rope_init_fn
+        if rotations.rope_type == "longrope":
+            rotations.rope_init_fn = lambda config: plain(config, seq_len=256)
+        return model
+
+    def metadata(self):
+        super().metadata()
+        self.recipe.add("add_rope_scaling_orig_ctx_len", self.original)
+        self.recipe.add("add_rope_scaling_attn_factors", self.rope["long_mscale"])
+        self.recipe.give("rope_factors_long.weight", self.long)
+        self.recipe.give("rope_factors_short.weight", self.short)
+
+    def layer(self, ours, theirs):
+        for our, their in (("attn_norm", "input_layernorm"), ("ffn_norm", "post_attention_layernorm")):
+            self.norm_before(ours + our, theirs + their)
+            self.set(theirs + their + ".bias", self.bias(f"{ours}{our}.bias", self.width))
+        self.attention(ours, theirs + "self_attn.")
+        self.feed_forward(ours, theirs + "mlp.")
+
+    def head(self):
+        super().head()
+        self.set("model.norm.bias", self.bias("output_norm.bias", self.width))
+        self.set("lm_head.bias", self.bias("output.bias", 64, 1.0))
+
+    def feed_forward(self, ours, theirs):
+        super().feed_forward(ours, theirs)
+        self.set(theirs + "router.weight", self.parameters.pop(theirs + "gate.weight"))
+
+    def mutants(self):
+        def weights_of_the_softmax(model):
+            def forward(self, hidden_states):
+                logits = torch.nn.functional.linear(hidden_states, self.weight)
+                return logits, *torch.topk(torch.softmax(logits, -1), 2, -1)
+
+            for router in routers(model):
+                router.forward = types.MethodType(forward, router)
+
+        other = {"rope_parameters": self.rope | {"long_factor": self.rope["short_factor"], "short_factor": self.rope["long_factor"]}}
+        return {"two that are weighted apart": weights_of_the_softmax, "factors": other, "bias of the head": lambda model: zero(model, "lm_head.bias"),
+                "scale of rotations": {"rope_parameters": self.rope | {"long_mscale": 1.0, "short_mscale": 1.0}},
+                "biases of Q, K and V": lambda model: zero(model, "q_proj.bias", "k_proj.bias", "v_proj.bias"),
+                "bias of the output": lambda model: zero(model, "o_proj.bias"), "biases of norms": lambda model: zero(model, "layernorm.bias"),
+                "bias of the last norm": lambda model: zero(model, "model.norm.bias")}
+
+
+FAMILIES = [Mixtral, Qwen3Moe, Qwen2Moe, Olmoe, Glm4Moe, GptOss, PhiMoe]

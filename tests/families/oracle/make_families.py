@@ -18,6 +18,7 @@ import torch
 import dense
 import experts
 import gemma
+import latent
 import layernorm
 import parallel
 import variants
@@ -26,7 +27,7 @@ FOLDER = pathlib.Path(__file__).parents[1] / "data"
 POSITIONS = 200
 TOLERANCE = 1e-3
 MOVES_MIN = 20 * TOLERANCE
-FAMILIES = dense.FAMILIES + variants.FAMILIES + gemma.FAMILIES + layernorm.FAMILIES + parallel.FAMILIES + experts.FAMILIES
+FAMILIES = dense.FAMILIES + variants.FAMILIES + gemma.FAMILIES + layernorm.FAMILIES + parallel.FAMILIES + experts.FAMILIES + latent.FAMILIES
 
 
 @torch.no_grad()

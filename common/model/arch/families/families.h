@@ -106,6 +106,30 @@ extern const or_dim_t or_fused_gate_up[], or_fused_qkv[];
         OR_TENSOR_MATRIX("ffn_up_exps.weight", OR_DIM_WIDTH, OR_DIM_EXPERT_FFN, expert_up),        \
         OR_TENSOR_MATRIX("ffn_down_exps.weight", OR_DIM_EXPERT_FFN, OR_DIM_WIDTH, expert_down)
 
+// A tensor of some layers.
+#define OR_TENSOR_OF(suffix, inputs, outputs, field, layers)                                       \
+    {                                                                                              \
+        suffix, inputs, outputs, OR_LAYER(field), NULL, 0, false, layers                           \
+    }
+// Experts, one of which all rows take, behind layers without experts.
+#define OR_TENSORS_DENSE_AND_EXPERTS                                                               \
+    OR_TENSOR_OF("ffn_gate.weight", OR_DIM_WIDTH, OR_DIM_DENSE_FFN, shared_gate, OR_IN_DENSE),     \
+        OR_TENSOR_OF("ffn_up.weight", OR_DIM_WIDTH, OR_DIM_DENSE_FFN, shared_up, OR_IN_DENSE),     \
+        OR_TENSOR_OF("ffn_down.weight", OR_DIM_DENSE_FFN, OR_DIM_WIDTH, shared_down, OR_IN_DENSE), \
+        OR_TENSOR_OF("ffn_gate_inp.weight", OR_DIM_WIDTH, OR_DIM_EXPERTS, router, OR_IN_EXPERTS),  \
+        OR_TENSOR_OF("ffn_gate_exps.weight", OR_DIM_WIDTH, OR_DIM_EXPERT_FFN, expert_gate,         \
+                     OR_IN_EXPERTS),                                                               \
+        OR_TENSOR_OF("ffn_up_exps.weight", OR_DIM_WIDTH, OR_DIM_EXPERT_FFN, expert_up,             \
+                     OR_IN_EXPERTS),                                                               \
+        OR_TENSOR_OF("ffn_down_exps.weight", OR_DIM_EXPERT_FFN, OR_DIM_WIDTH, expert_down,         \
+                     OR_IN_EXPERTS),                                                               \
+        OR_TENSOR_OF("ffn_gate_shexp.weight", OR_DIM_WIDTH, OR_DIM_SHARED_FFN, shared_gate,        \
+                     OR_IN_EXPERTS),                                                               \
+        OR_TENSOR_OF("ffn_up_shexp.weight", OR_DIM_WIDTH, OR_DIM_SHARED_FFN, shared_up,            \
+                     OR_IN_EXPERTS),                                                               \
+        OR_TENSOR_OF("ffn_down_shexp.weight", OR_DIM_SHARED_FFN, OR_DIM_WIDTH, shared_down,        \
+                     OR_IN_EXPERTS)
+
 // Parts of a layer. OR_OPS_FFN has a gate; ADD and norms behind are not in them.
 #define OR_OPS_QKV                                                                                 \
     {.kind = OR_OP_NORM, .weight = OR_LAYER(attention_norm)},                                      \
@@ -145,4 +169,4 @@ extern const or_arch_t or_arch_qwen2, or_arch_qwen3, or_arch_phi3, or_arch_gemma
     or_arch_starcoder2, or_arch_gpt2, or_arch_exaone4, or_arch_command_r, or_arch_cohere2,
     or_arch_falcon, or_arch_opt, or_arch_mistral3, or_arch_ernie4_5;
 extern const or_arch_t or_arch_llama_experts, or_arch_qwen2moe, or_arch_qwen3moe, or_arch_olmoe,
-    or_arch_glm4moe, or_arch_gpt_oss;
+    or_arch_glm4moe, or_arch_gpt_oss, or_arch_deepseek2, or_arch_phimoe;

@@ -14,11 +14,6 @@ static const or_op_t ops[] = {
     {0},
 };
 
-#define MATRIX(suffix, inputs, outputs, field, layers)                                             \
-    {                                                                                              \
-        suffix, inputs, outputs, OR_LAYER(field), NULL, 0, false, layers                           \
-    }
-
 static const or_arch_tensor_t tensors[] = {
     OR_TENSOR_NORM("attn_norm.weight", attention_norm),
     OR_TENSORS_QKV,
@@ -27,17 +22,8 @@ static const or_arch_tensor_t tensors[] = {
     {"attn_k_norm.weight", OR_DIM_HEAD, OR_DIM_ONE, OR_LAYER(key_norm), NULL, 0, true, OR_IN_ALL},
     OR_TENSORS_OUTPUT,
     OR_TENSOR_NORM("post_attention_norm.weight", ffn_norm),
-    MATRIX("ffn_gate.weight", OR_DIM_WIDTH, OR_DIM_DENSE_FFN, shared_gate, OR_IN_DENSE),
-    MATRIX("ffn_up.weight", OR_DIM_WIDTH, OR_DIM_DENSE_FFN, shared_up, OR_IN_DENSE),
-    MATRIX("ffn_down.weight", OR_DIM_DENSE_FFN, OR_DIM_WIDTH, shared_down, OR_IN_DENSE),
-    MATRIX("ffn_gate_inp.weight", OR_DIM_WIDTH, OR_DIM_EXPERTS, router, OR_IN_EXPERTS),
-    MATRIX("exp_probs_b.bias", OR_DIM_EXPERTS, OR_DIM_ONE, router_bias, OR_IN_EXPERTS),
-    MATRIX("ffn_gate_exps.weight", OR_DIM_WIDTH, OR_DIM_EXPERT_FFN, expert_gate, OR_IN_EXPERTS),
-    MATRIX("ffn_up_exps.weight", OR_DIM_WIDTH, OR_DIM_EXPERT_FFN, expert_up, OR_IN_EXPERTS),
-    MATRIX("ffn_down_exps.weight", OR_DIM_EXPERT_FFN, OR_DIM_WIDTH, expert_down, OR_IN_EXPERTS),
-    MATRIX("ffn_gate_shexp.weight", OR_DIM_WIDTH, OR_DIM_SHARED_FFN, shared_gate, OR_IN_EXPERTS),
-    MATRIX("ffn_up_shexp.weight", OR_DIM_WIDTH, OR_DIM_SHARED_FFN, shared_up, OR_IN_EXPERTS),
-    MATRIX("ffn_down_shexp.weight", OR_DIM_SHARED_FFN, OR_DIM_WIDTH, shared_down, OR_IN_EXPERTS),
+    OR_TENSORS_DENSE_AND_EXPERTS,
+    OR_TENSOR_OF("exp_probs_b.bias", OR_DIM_EXPERTS, OR_DIM_ONE, router_bias, OR_IN_EXPERTS),
     {0},
 };
 
