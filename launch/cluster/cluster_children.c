@@ -46,7 +46,7 @@ static or_status_t read_places(or_cluster_t *cluster, int ready_fd)
 typedef struct {
     const char *words[ARGS_MAX + 1]; // ends with NULL
     size_t count;
-    char numbers[8][24];
+    char numbers[12][24];
     size_t number_count;
 } args_t;
 
@@ -231,6 +231,7 @@ static or_status_t start_verifier(or_cluster_t *cluster)
     add_packed(&args, target->packed);
     add_number(&args, "--pp", target->stages);
     add_number(&args, "--kv-cache-size", target->cache_bytes);
+    add_number(&args, "--window-slack", target->window_slack);
     add(&args, "--cache-type-k", target->cache_type_k != NULL ? target->cache_type_k : "auto");
     add(&args, "--cache-type-v", target->cache_type_v != NULL ? target->cache_type_v : "auto");
     if (config->restart) {

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "service"))
 from service import number  # noqa: E402
-from cli import BIN, PATIENCE, ROOT, Cluster, generate, outrider, wait_until  # noqa: E402
+from cli import BIN, DRAFT, PATIENCE, ROOT, TARGET, Cluster, generate, outrider, wait_until  # noqa: E402
 
 DATA = Path(__file__).parent / "data"
 REFUSED = ("gemma4",)
@@ -91,6 +91,35 @@ class Processes(unittest.TestCase):
             with self.subTest(target=target, draft=draft):
                 self.check(self.file_of(target), self.file_of(draft))
         self.assertGreater(self.accepted, COUNT)
+
+
+class Windows(unittest.TestCase):
+    """Texts many times as long as the window of a target that gives up what is behind it. One that keeps everything says what they are."""
+
+    SHAPE = ["--family", "gemma3", "--type", "F16", "--width", 64, "--layers", 6, "--heads", 4, "--kv-heads", 2, "--head-dim", 32, "--ffn", 96, "--window", 48,
+             "--context", 4096]
+    STORY = "Once upon a time there was a little girl who had {} cats, and a king with {} horses. "
+
+    def write(self, *words):
+        """Write the texts in turn. The second begins as the first one does, and the third is the first one again."""
+        first = "".join(self.STORY.format(i, 7 * i) for i in range(40))
+        prompts = [first, first[:len(first) // 2] + "Then it was dark.", first]
+        with Cluster("-m", self.model, "-md", DRAFT, "--log-level", "error", *words) as cluster:
+            texts = []
+            for how in (["--plain", "--temp", 0], ["--draft-policy", "fixed", "--temp", 0], ["--draft-policy", "fixed", "--temp", 1, "-s", 3]):
+                for prompt in prompts:
+                    text = generate("--connect", cluster.endpoint, "-p", prompt, "-n", 40, "--ignore-eos", *how)
+                    texts.append(text["tokens"])
+            self.assertEqual(texts[:3], texts[3:6])
+            return texts
+
+    def test_what_is_behind_a_window_is_not_missed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.model = Path(folder) / "windows.gguf"
+            subprocess.run([BIN / "random-model", *map(str, self.SHAPE), "--like", TARGET, self.model], check=True, timeout=PATIENCE)
+            whole = self.write("--window-slack", 4096)
+            self.assertEqual(self.write(), whole)
+            self.assertEqual(self.write("--window-slack", 1), whole)
 
 
 if __name__ == "__main__":

@@ -258,9 +258,10 @@ or_status_t or_arch_read_experts(const or_arch_t *arch, const or_gguf_t *gguf,
                                  or_model_shape_t *shape);
 
 // The windows' part of or_arch_read, once the rotations' base is in `numbers`. The layers that have one must be the
-// family's, and rotated as the graph can. OR_ERR_FORMAT, OR_ERR_UNSUPPORTED, naming the key.
+// family's, and rotated as the graph can; how many they are goes to `shape`. OR_ERR_FORMAT, OR_ERR_UNSUPPORTED, naming
+// the key.
 or_status_t or_arch_read_window(const or_arch_t *arch, const or_gguf_t *gguf,
-                                const or_model_shape_t *shape, or_arch_numbers_t *numbers);
+                                or_model_shape_t *shape, or_arch_numbers_t *numbers);
 
 uint32_t or_arch_dim(const or_model_shape_t *shape, or_dim_t dim);
 
