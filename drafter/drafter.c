@@ -347,7 +347,7 @@ static void fill_stats(const void *role, or_stats_t *stats)
     stats->model_us = drafter->model_us;
     stats->passes = drafter->passes;
     stats->pages = or_kv_cache_pages(cache);
-    stats->pages_free = or_kv_cache_pages_free(cache);
+    stats->pages_free = or_kv_cache_pages_unused(cache);
     stats->page_positions = OR_KV_PAGE;
     for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
         stats->sessions += drafter->sessions[i].id.value != 0;

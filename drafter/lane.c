@@ -39,8 +39,8 @@ or_status_t or_lane_catch_up(or_lane_t *lane, const or_token_log_t *log, uint32_
     rows_max = rows_max < ROWS_MAX ? rows_max : ROWS_MAX;
     uint32_t from = or_kv_sequence_length(lane->kv);
     if (from >= log->length) { // the root's logits are gone: run it again
-        from = log->length - 1;
-        or_kv_sequence_truncate(lane->kv, from);
+        or_kv_sequence_truncate(lane->kv, log->length - 1);
+        from = or_kv_sequence_length(lane->kv);
     }
     while (from < log->length) {
         uint32_t count = log->length - from < rows_max ? log->length - from : rows_max;

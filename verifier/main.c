@@ -47,6 +47,7 @@ typedef struct {
     bool nccl;
     uint32_t context;
     uint64_t cache_bytes;
+    uint32_t window_slack;
     char *cache_type_k, *cache_type_v;
     uint32_t nodes_max;
     uint32_t sessions_max;
@@ -103,6 +104,9 @@ static const or_option_t table[] = {
      "way; auto: f32, or f16 where a full context took more than a GiB in f32"},
     {"cache-type-v", "ctv", OR_OPTION_STRING, offsetof(config_t, cache_type_v), "TYPE",
      "the same for values"},
+    {"window-slack", NULL, OR_OPTION_UINT32, offsetof(config_t, window_slack), "N",
+     "layers with a window keep so many positions before it, by which a text can be cut back, or "
+     "share a beginning, without being read again; 0: 256. On GPUs they keep whole texts"},
     {"batch-size", "b", OR_OPTION_UINT32, offsetof(config_t, batch), "N",
      "tokens a forward pass, of all sessions together; 0: 256, but 40 while several are open on a "
      "CPU"},
@@ -172,6 +176,12 @@ static void log_memory(const or_model_t *model)
            " MiB), buffers %" PRIu64 " MiB",
            memory.weights >> 20, or_kv_cache_pages(or_model_cache(model)), OR_KV_PAGE,
            memory.cache >> 20, memory.buffers >> 20);
+    if (memory.windows > 0) {
+        or_log(OR_LOG_INFO,
+               "of the KV cache %" PRIu64 " MiB are for layers with a window, which keep the last "
+               "positions of each text",
+               memory.windows >> 20);
+    }
     if (memory.mapped > 0) {
         or_log(OR_LOG_INFO,
                "%" PRIu64 " MiB of the weights are mapped from their packed file, which is "
@@ -375,6 +385,7 @@ static int run_rank(const config_t *config, loading_t *loading, const or_ranks_m
     options->sequences_max = config->sessions_max;
     options->slots_max = config->nodes_max;
     options->cache_bytes = config->cache_bytes;
+    options->window_slack = config->window_slack;
     options->packed = config->packed;
     options->weights_memory = config->weights_memory;
     share_gpus(place, &loading->place);

@@ -314,7 +314,7 @@ static void fill_stats(const void *role, or_stats_t *stats)
         stats->sessions += verifier->sessions[i].id.value != 0;
     }
     stats->pages = or_kv_cache_pages(cache);
-    stats->pages_free = or_kv_cache_pages_free(cache);
+    stats->pages_free = or_kv_cache_pages_unused(cache);
     stats->pages_shared = or_kv_cache_pages_shared(cache);
     stats->page_positions = OR_KV_PAGE;
     stats->page_bytes =

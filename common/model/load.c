@@ -13,9 +13,7 @@
 #include "common/model/gpu/gpu_internal.h"
 #include "common/model/model_internal.h"
 
-#define ROWS_DEFAULT 256u
 #define ROWS_MOST 65536u
-#define SEQUENCES_DEFAULT 2u
 #define KEPT_PART 128 // of a device's memory, about what a program's own kernels keep after a load
 
 #define CACHE_F32_MOST ((uint64_t)1 << 30) // bytes of one text
@@ -88,7 +86,7 @@ static or_status_t apply_options(or_model_t *model, const or_model_options_t *op
                        "a context of %u was asked for, but %s allows %u; ask for less",
                        model->context, or_gguf_path(model->gguf), model->shape.context);
     }
-    model->rows_max = options->rows_max != 0 ? options->rows_max : ROWS_DEFAULT;
+    model->rows_max = options->rows_max != 0 ? options->rows_max : OR_ROWS_DEFAULT;
     if (model->rows_max > ROWS_MOST) {
         return or_fail(OR_ERR_INVALID, "%u rows a pass are too many; at most %u", model->rows_max,
                        ROWS_MOST);
@@ -104,57 +102,6 @@ static or_status_t apply_options(or_model_t *model, const or_model_options_t *op
 
 // ---- room for the cache ----
 
-// Return the bytes that pages may take. On the CPU, untouched pages cost nothing, but a promise of more than the
-// machine has would fail at the worst moment: all its ranks together get a quarter of its memory. Weights that are mapped
-// count as available, but want to stay, as do the buffers of those on disk. On a GPU pages are taken at once: they get half
-// of what the weights left, as slots of sequences follow.
-static uint64_t affordable_bytes(const or_model_t *model, uint32_t sharers)
-{
-    if (model->gpu != NULL) {
-        return or_gpu_free_bytes(model->gpu) / 2;
-    }
-    const uint64_t available = or_memory_available();
-    const uint64_t wanted =
-        sharers * (model->mapped_bytes + or_streamed_buffer_bytes(model->streamed));
-    return available > wanted ? (available - wanted) / 4 : 0;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-// Return the pages of the sequences that were asked for, as far as they can be afforded, and at least those of one
-// full context. Where nobody asked for that context the host's memory must have room for it, in three of its quarters.
-static uint64_t affordable_pages(const or_model_t *model, const or_model_options_t *options,
-                                 uint64_t bytes)
-{
-    uint64_t page_bytes = or_kv_page_bytes(&model->cache_shape);
-    uint64_t affordable = bytes / (page_bytes > 0 ? page_bytes : 1);
-    uint64_t pages_each = (model->context + OR_KV_PAGE - 1) / OR_KV_PAGE;
-    uint64_t wanted = pages_each * (options->sequences_max > 0 ? options->sequences_max : 2);
-    if (options->context_max == 0 && model->gpu == NULL) {
-        uint64_t fit = 3 * affordable;
-        pages_each = least(pages_each, fit > 0 ? fit : 1);
-    }
-    wanted = least(wanted, affordable);
-    return wanted > pages_each ? wanted : pages_each;
-}
-
-static uint32_t pages_for(const or_model_t *model, const or_model_options_t *options,
-                          uint64_t bytes)
-{
-    uint64_t pages = options->pages_max;
-    if (options->cache_bytes > 0) {
-        or_kv_shape_t stage = model->cache_shape;
-        stage.kv_heads = model->shape.kv_heads;
-        pages = options->cache_bytes / or_kv_page_bytes(&stage);
-    } else if (pages == 0) {
-        pages = affordable_pages(model, options, bytes);
-    }
-    return pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX;
-}
-
 static or_status_t find_sharers(const or_model_t *model, uint32_t *sharers)
 {
     or_cuda_description_t device = {0}; // its uuid is no GPU's
@@ -166,17 +113,6 @@ static or_status_t find_sharers(const or_model_t *model, uint32_t *sharers)
         or_gpu_keep(model->gpu, model->gpu->functions->describe(model->gpu->index, &device));
     }
     return or_lockstep_alike(model->ranks, device.uuid, sizeof device.uuid, sharers);
-}
-
-static uint32_t room_for_pages(const or_model_t *model, const or_model_options_t *options,
-                               uint32_t sharers)
-{
-    return pages_for(model, options, affordable_bytes(model, sharers) / sharers);
-}
-
-static uint64_t least_cache_bytes(const or_model_t *model, const or_model_options_t *options)
-{
-    return pages_for(model, options, 0) * or_kv_page_bytes(&model->cache_shape);
 }
 
 // ---- several ranks ----
@@ -213,25 +149,50 @@ static or_status_t fill_card(const or_model_t *model, uint32_t pages, or_lockste
     return status;
 }
 
+// Layers with a window keep the last positions only where all ranks can do that: devices lay out whole texts.
+static or_status_t agree_on_windows(or_model_t *model, const or_model_options_t *options)
+{
+    uint64_t slack = options->window_slack > 0 ? options->window_slack : OR_WINDOW_SLACK;
+    slack = model->gpu == NULL ? slack : 0;
+    if (model->shape.window == 0) {
+        return OR_OK;
+    }
+    or_status_t status =
+        or_ranks_is_alone(model->ranks) ? OR_OK : or_lockstep_least(model->ranks, &slack);
+    model->window_slack = (uint32_t)slack;
+    return status;
+}
+
+// Make of the room on this rank what all ranks have.
+static or_status_t agree_on_room(const or_model_t *model, or_cache_room_t *room)
+{
+    or_lockstep_card_t card;
+    uint64_t pages = room->pages, frames = room->frames;
+    or_status_t status = fill_card(model, room->pages, &card);
+    status = status != OR_OK ? status : or_lockstep_agree(model->ranks, &card, &pages);
+    if (status == OR_OK && model->window_slack > 0) {
+        status = or_lockstep_least(model->ranks, &frames);
+    }
+    *room = (or_cache_room_t){(uint32_t)pages, (uint32_t)(frames < pages ? frames : pages)};
+    return status;
+}
+
 // Create the cache with as many pages as the rank with the least room can hold.
 static or_status_t create_cache(or_model_t *model, const or_model_options_t *options,
                                 uint32_t sharers)
 {
-    uint64_t pages = room_for_pages(model, options, sharers);
-    if (!or_ranks_is_alone(model->ranks)) {
-        or_lockstep_card_t card;
-        or_status_t status = fill_card(model, (uint32_t)pages, &card);
-        status = status != OR_OK ? status : or_lockstep_agree(model->ranks, &card, &pages);
-        if (status != OR_OK) {
-            return status;
-        }
+    or_cache_room_t room = or_cache_room(model, options, sharers);
+    or_status_t status = or_ranks_is_alone(model->ranks) ? OR_OK : agree_on_room(model, &room);
+    if (status != OR_OK) {
+        return status;
     }
-    if (pages == 0) {
+    if (room.pages == 0) {
         return or_fail(OR_ERR_INVALID,
                        "a KV cache of %" PRIu64 " bytes holds not one page of %u tokens; give more",
                        options->cache_bytes, OR_KV_PAGE);
     }
-    uint64_t positions = pages * OR_KV_PAGE; // a sequence cannot be longer than all of the pool
+    // A sequence cannot be longer than all of the pool.
+    uint64_t positions = (uint64_t)room.pages * OR_KV_PAGE;
     if (positions < model->context) {
         or_log(OR_LOG_INFO,
                "%s: texts have at most %" PRIu64 " tokens, for which there is memory (-c, "
@@ -239,8 +200,7 @@ static or_status_t create_cache(or_model_t *model, const or_model_options_t *opt
                or_gguf_path(model->gguf), positions, model->context);
         model->context = (uint32_t)positions;
     }
-    const or_kv_memory_t *memory = model->gpu != NULL ? &model->gpu->kv_memory : &or_kv_memory_host;
-    return or_kv_cache_create_in(memory, &model->cache_shape, (uint32_t)pages, &model->cache);
+    return or_cache_create(model, &room);
 }
 
 // Reserve memory of the device for the slots of as many sequences as the rank with the least room can have, so that
@@ -248,7 +208,7 @@ static or_status_t create_cache(or_model_t *model, const or_model_options_t *opt
 static or_status_t reserve_slots(or_model_t *model, const or_model_options_t *options,
                                  uint32_t sharers)
 {
-    uint32_t wanted = options->sequences_max > 0 ? options->sequences_max : SEQUENCES_DEFAULT;
+    uint32_t wanted = options->sequences_max > 0 ? options->sequences_max : OR_SEQUENCES_DEFAULT;
     bool reserves = model->gpu != NULL && options->slots_max > 0;
     uint64_t count = reserves
                          ? or_gpu_slots_reserve(model->gpu, options->slots_max, wanted, sharers)
@@ -288,9 +248,10 @@ static or_status_t load_layers(or_model_t *model, const or_model_options_t *opti
     model->cache_shape.layers = or_span_length(share->layers);
     model->cache_shape.kv_heads = or_span_length(share->kv_heads);
     model->cache_shape.head_dim = model->shape.head_dim;
-    or_status_t status = model->gpu == NULL ? OR_OK
-                                            : or_gpu_layers_plan(model, options->gpu->host_layers,
-                                                                 least_cache_bytes(model, options));
+    or_status_t status = model->gpu == NULL
+                             ? OR_OK
+                             : or_gpu_layers_plan(model, options->gpu->host_layers,
+                                                  or_cache_least_bytes(model, options));
     status = status != OR_OK ? status : or_tensors_load_layers(model);
     return status != OR_OK || model->gpu != NULL ? status : or_steps_create(model);
 }
@@ -306,7 +267,8 @@ static or_status_t await_ranks(const or_model_t *model)
 static or_status_t create_room(or_model_t *model, const or_model_options_t *options,
                                uint32_t sharers)
 {
-    or_status_t status = create_cache(model, options, sharers);
+    or_status_t status = agree_on_windows(model, options);
+    status = status != OR_OK ? status : create_cache(model, options, sharers);
     status = status != OR_OK ? status : await_ranks(model);
     return status != OR_OK ? status : reserve_slots(model, options, sharers);
 }

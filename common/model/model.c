@@ -62,7 +62,8 @@ or_model_memory_t or_model_memory(const or_model_t *model)
         .layers = or_span_length(model->share.layers),
         .host_layers = model->gpu != NULL ? model->gpu->layers.away : 0,
         .host_weights = model->gpu != NULL ? model->gpu->layers.away_bytes : 0,
-        .cache = or_kv_page_bytes(&model->cache_shape) * or_kv_cache_pages(model->cache),
+        .cache = or_kv_cache_bytes(model->cache),
+        .windows = or_kv_cache_window_bytes(model->cache),
         .slot = or_kv_slot_bytes(&model->cache_shape),
         .buffers = model->buffer_bytes,
     };

@@ -51,6 +51,9 @@ typedef struct {
     // Bytes of KV pages of all ranks of a stage together, whatever the two before say; 0: not said. Each
     // rank holds its heads' part, and all the same number of pages: what the one with the least room can.
     uint64_t cache_bytes;
+    // On CPUs layers with a window keep what the next rows attend to (kv_cache.h), and so many positions before that; 0: 256.
+    // Of several ranks the least of them counts.
+    uint32_t window_slack;
     or_kv_type_t cache_type_k, cache_type_v; // OR_KV_BY_MODEL: or_model_cache_type
     const or_ranks_t *ranks;                 // borrowed; NULL: alone
     // The file's packed form (packed.h), which is mapped instead of packing the weights: "auto", "off" or a path, as users
@@ -82,6 +85,8 @@ typedef struct {
     uint32_t latent, query_latent;
     // The elements of a head as its query is projected, and as the output matrix reads it: head_dim, but in latent attention.
     uint32_t query_dim, value_dim;
+    // Layers whose rows attend to the last `window` positions only, and how many they are; 0: there are none.
+    uint32_t window, window_layers;
     uint64_t parameters;
 } or_model_shape_t;
 
@@ -90,6 +95,8 @@ typedef struct {
 // Return the type of K and V that a model of this shape has where nobody asks for another. It is F16 if in F32 one text
 // of its full context took more than a GiB, else F32. It follows from the file alone, as texts depend on it.
 or_kv_type_t or_model_cache_type(const or_model_shape_t *shape);
+// Return the bytes of K and V of one text of the model's full context, in that type, on the CPU with the usual options.
+uint64_t or_model_cache_bytes(const or_model_shape_t *shape);
 // Find a cache type by its name; "auto" is OR_KV_BY_MODEL. OR_ERR_INVALID, with those there are.
 or_status_t or_model_cache_type_parse(const char *name, or_kv_type_t *type);
 
@@ -112,8 +119,10 @@ typedef struct {
     uint32_t host_layers; // of those on a GPU, whose matrices come over from the host in every pass
     uint64_t host_weights; // bytes of those matrices, of `weights`
     uint64_t cache;        // KV pages, if all were used
-    uint64_t slot;         // KV of one tree node of one sequence
-    uint64_t buffers;      // of a pass
+    uint64_t
+        windows; // of these, of layers that keep the last positions of a text only; 0: there are none
+    uint64_t slot;    // KV of one tree node of one sequence
+    uint64_t buffers; // of a pass
 } or_model_memory_t;
 
 // What a pass read on one rank.

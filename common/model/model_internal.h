@@ -1,6 +1,6 @@
 // model_internal - a loaded model, for the files of this folder.
 //
-//     load     load.c (step by step)  shards.c (what this rank computes)  tensors.c (the file's tensors to weights.c)
+//     load     load.c  cache_room.c (pages)  shards.c (what this rank computes)  tensors.c (the file's tensors to weights.c)
 //              tensors_check.c (are they all there?)  rope.c (rotations)  buffers.c (memory of a pass)
 //              streamed.c (what of them stays on disk)
 //     a pass   model.c (the public calls)  pass.c (plan, run, undo)  forward.c (walks the operations of steps.c)
@@ -29,6 +29,11 @@
 #include "common/model/ranks/lockstep.h"
 #include "common/model/ranks/shards.h"
 
+// Most rows of a pass, and the sequences that there is room for, where nobody says.
+#define OR_ROWS_DEFAULT 256u
+#define OR_SEQUENCES_DEFAULT 2u
+// Positions before a window that stay, likewise.
+#define OR_WINDOW_SLACK 256u
 // Logits are computed for this many rows at a time.
 #define OR_LOGITS_ROWS 64u
 // Rows that ranks exchange at once: a batch of trees, and much less than the longest pass.
@@ -129,6 +134,8 @@ struct or_model {
     uint32_t rows_max;
     or_workers_t *workers;
     or_kv_shape_t cache_shape;
+    uint32_t
+        window_slack; // of layers with a window (kv_cache.h), on all ranks; 0: they keep whole texts
     or_kv_cache_t *cache;
     uint32_t slots_max;      // of a sequence, where memory for slots was reserved; 0: it was not
     uint32_t sequences_max;  // with slots
@@ -212,6 +219,19 @@ typedef struct {
     bool attended;
     bool gate;
 } or_quantised_rows_t;
+
+// The pages of a model's cache, and the frames of its layers with a window (kv_cache.h); 0: these keep whole texts.
+typedef struct {
+    uint32_t pages, frames;
+} or_cache_room_t;
+
+// Find how many there are room for on this rank, whose host's memory, or device, so many ranks share.
+or_cache_room_t or_cache_room(const or_model_t *model, const or_model_options_t *options,
+                              uint32_t sharers);
+// Return the bytes of the smallest cache that the options allow.
+uint64_t or_cache_least_bytes(const or_model_t *model, const or_model_options_t *options);
+// Create the cache. OR_ERR_NO_MEMORY.
+or_status_t or_cache_create(or_model_t *model, const or_cache_room_t *room);
 
 // Take the memory of a pass. On failure (OR_ERR_NO_MEMORY) or_buffers_free cleans up.
 or_status_t or_buffers_create(or_model_t *model);

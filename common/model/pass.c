@@ -159,7 +159,7 @@ static void commit(or_model_t *model, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         or_kv_sequence_t *sequence = model->rows[i].sequence;
         if (sequence->pending > 0) {
-            sequence->length += sequence->pending;
+            or_kv_sequence_grow(sequence, sequence->pending);
             sequence->epoch++;
             sequence->pending = 0;
         }

@@ -232,6 +232,7 @@ static or_status_t start_verifier(or_cluster_t *cluster)
     add_number(&args, "--weights-memory", target->weights_memory);
     add_number(&args, "--pp", target->stages);
     add_number(&args, "--kv-cache-size", target->cache_bytes);
+    add_number(&args, "--window-slack", target->window_slack);
     add(&args, "--cache-type-k", target->cache_type_k != NULL ? target->cache_type_k : "auto");
     add(&args, "--cache-type-v", target->cache_type_v != NULL ? target->cache_type_v : "auto");
     if (config->restart) {

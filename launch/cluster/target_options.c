@@ -21,6 +21,9 @@ const or_option_t or_target_options[] = {
      "the target's keys are kept as f32, f16 or q8_0; auto, if not given: f32, or f16 where a full "
      "context took more than a GiB in f32"},
     {"cache-type-v", "ctv", OR_OPTION_STRING, AT(cache_type_v), "TYPE", "the same for its values"},
+    {"window-slack", NULL, OR_OPTION_UINT32, AT(window_slack), "N",
+     "the target's layers with a window keep so many positions before it, by which texts can be "
+     "cut back or share a beginning; 0: 256"},
     OR_PACKED_OPTION(or_target_options_t, packed, "the target's ", ""),
     OR_WEIGHTS_MEMORY_OPTION(or_target_options_t, weights_memory, "the target's "),
     OR_PACKED_OPTION(or_target_options_t, draft_packed, "the draft model's ", "-draft"),

@@ -11,6 +11,7 @@ typedef struct {
     uint32_t ranks;                    // in all; 1: a plain process, without mpirun
     uint32_t stages;                   // --pp
     uint64_t cache_bytes;              // 0: the verifier's own choice
+    uint32_t window_slack;             // likewise
     char *cache_type_k, *cache_type_v; // NULL: auto
     char *packed, *draft_packed;       // likewise
     uint64_t weights_memory;           // of the target; 0: what it needs, or what there is

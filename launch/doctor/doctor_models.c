@@ -58,10 +58,7 @@ static bool check_shape(or_doctor_t *doctor, or_doctor_model_t *model, const or_
                             "\"Pairing models\")");
         return false;
     }
-    uint64_t number_bytes =
-        or_model_cache_type(&shape) == OR_KV_F32 ? sizeof(float) : sizeof(uint16_t);
-    model->memory =
-        2 * number_bytes * shape.context * shape.layers * shape.kv_heads * shape.head_dim;
+    model->memory = or_model_cache_bytes(&shape);
     or_doctor_say(doctor, OR_CHECK_OK, name.text, NULL,
                   "%s, %.1f million parameters, %" PRIu32 " layers, context %" PRIu32,
                   shape.architecture, (double)shape.parameters / 1e6, shape.layers, shape.context);

@@ -15,7 +15,7 @@ import service
 from cli import BIN, DRAFT, TARGET, Background, Cluster, children, generate, of_rest, outrider, wait_until
 
 ROLES = ("outrider-coordinator", "outrider-verifier", "outrider-drafter")
-LOCAL = (["--np", 2], ["--pp", 2], ["--kv-cache-size", "1M"], ["-ctk", "f16"], ["-ctv", "q8_0"])
+LOCAL = (["--np", 2], ["--pp", 2], ["--kv-cache-size", "1M"], ["-ctk", "f16"], ["-ctv", "q8_0"], ["--window-slack", 512])
 NOWHERE = "tcp://127.0.0.1:9"
 SERVED_SECONDS = 11  # a drafter that lived for more than ten seconds was welcomed
 

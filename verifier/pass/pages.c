@@ -68,13 +68,34 @@ static uint32_t pages_within_reach(const or_verifier_t *verifier, const or_vsess
     return or_kv_cache_pages(or_model_cache(verifier->model)) - alone - shared_most;
 }
 
+// The same of frames, where layers with a window have them (kv_cache.h).
+static uint32_t frames_within_reach(const or_verifier_t *verifier, const or_vsession_t *asking)
+{
+    uint32_t frames = or_kv_cache_frames(or_model_cache(verifier->model));
+    uint32_t shared_most = 0;
+    for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
+        const or_vsession_t *session = &verifier->sessions[i];
+        if (session->id.value == 0 || may_give(verifier, session, asking)) {
+            continue;
+        }
+        uint32_t own;
+        uint32_t shared = or_kv_sequence_frames(session->kv, &own) - own;
+        frames -= own;
+        shared_most = shared > shared_most ? shared : shared_most;
+    }
+    return frames - shared_most;
+}
+
 // Return true if enough pages are within reach, so that no session gives in vain.
 static bool is_within_reach(const or_verifier_t *verifier, const or_vsession_t *asking,
                             uint32_t positions)
 {
     uint32_t wanted = (positions + OR_KV_PAGE - 1) / OR_KV_PAGE;
     uint32_t held = or_kv_sequence_pages(asking->kv);
-    return wanted <= held || wanted - held <= pages_within_reach(verifier, asking);
+    bool has_frames = or_kv_cache_frames(or_model_cache(verifier->model)) > 0;
+    return wanted <= held ||
+           (wanted - held <= pages_within_reach(verifier, asking) &&
+            (!has_frames || wanted - held <= frames_within_reach(verifier, asking)));
 }
 
 // Take pages from a session. The pages that it shares come first in a text and free nothing, so they stay, unless all

@@ -110,7 +110,7 @@ static text_t *free_place(or_texts_t *texts)
 }
 
 // Return the sequence of the owner's text that begins with most of these tokens, more than `beyond`, and in *length how
-// many of its positions are the same. NULL if there is none. The text counts as used.
+// many of its positions are the same. NULL if there is none that a text can go on from. The text counts as used.
 static const or_kv_sequence_t *find_text(or_texts_t *texts, const char *owner,
                                          const int32_t *tokens, uint32_t count, uint32_t beyond,
                                          uint32_t *length)
@@ -121,9 +121,9 @@ static const or_kv_sequence_t *find_text(or_texts_t *texts, const char *owner,
         if (text->kv == NULL || strcmp(text->owner, owner) != 0) {
             continue;
         }
-        uint32_t common =
-            common_tokens(text->tokens, or_kv_sequence_length(text->kv), tokens, count, beyond);
-        if (common > 0) {
+        uint32_t there = or_kv_sequence_length(text->kv);
+        uint32_t common = common_tokens(text->tokens, there, tokens, count, beyond);
+        if (or_kv_sequence_usable(text->kv, there, common) > 0) {
             beyond = common;
             best = text;
         }
@@ -165,23 +165,26 @@ static bool same_owner(const or_vsession_t *a, const or_vsession_t *b)
     return strcmp(a->terms.open.owner, b->terms.open.owner) == 0;
 }
 
-// Return the positions of `other`, the first `cached` of which are there, that are the same in the prefix of
-// `session`, if they are more than `beyond`; else 0.
+// Return the positions of `other`, once the first `cached` of them are there, that are the same in the prefix of
+// `session`, if they are more than `beyond` and a text can go on from them; else 0.
 static uint32_t common_with(const or_vsession_t *session, const or_vsession_t *other,
                             uint32_t cached, uint32_t beyond)
 {
     if (other->id.value == 0 || other == session || !same_owner(session, other)) {
         return 0;
     }
-    return common_tokens(session->log.tokens, session->log.length - 1, other->log.tokens, cached,
-                         beyond);
+    uint32_t common = common_tokens(session->log.tokens, session->log.length - 1, other->log.tokens,
+                                    cached, beyond);
+    return or_kv_sequence_usable(other->kv, cached, common);
 }
 
 // Return true if sharing is worth it: whole pages are shared, and the last one is copied if a page is free.
-static bool is_worth_it(const or_verifier_t *verifier, uint32_t length, uint32_t cached)
+static bool is_worth_it(const or_verifier_t *verifier, const or_kv_sequence_t *donor,
+                        uint32_t length, uint32_t cached)
 {
-    return length / OR_KV_PAGE * OR_KV_PAGE > cached ||
-           or_kv_cache_pages_free(or_model_cache(verifier->model)) > 0;
+    uint32_t whole = length / OR_KV_PAGE * OR_KV_PAGE;
+    return or_kv_cache_pages_free(or_model_cache(verifier->model)) > 0 ||
+           or_kv_sequence_usable(donor, or_kv_sequence_length(donor), whole) > cached;
 }
 
 void or_verifier_share(or_verifier_t *verifier, or_vsession_t *session)
@@ -206,7 +209,7 @@ void or_verifier_share(or_verifier_t *verifier, or_vsession_t *session)
         find_text(verifier->texts, session->terms.open.owner, session->log.tokens,
                   session->log.length - 1, length, &length);
     donor = at_rest != NULL ? at_rest : donor;
-    if (donor != NULL && is_worth_it(verifier, length, cached)) {
+    if (donor != NULL && is_worth_it(verifier, donor, length, cached)) {
         or_kv_sequence_share(session->kv, donor, length);
         uint32_t reused = or_kv_sequence_length(session->kv) - cached;
         verifier->stats.reused_rows += reused;

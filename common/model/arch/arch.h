@@ -290,9 +290,10 @@ or_status_t or_arch_read_experts(const or_arch_t *arch, const or_gguf_t *gguf,
                                  or_model_shape_t *shape);
 
 // The windows' part of or_arch_read, once the rotations' base is in `numbers`. The layers that have one must be the
-// family's, and rotated as the graph can. OR_ERR_FORMAT, OR_ERR_UNSUPPORTED, naming the key.
+// family's, and rotated as the graph can; how many they are goes to `shape`. OR_ERR_FORMAT, OR_ERR_UNSUPPORTED, naming
+// the key.
 or_status_t or_arch_read_window(const or_arch_t *arch, const or_gguf_t *gguf,
-                                const or_model_shape_t *shape, or_arch_numbers_t *numbers);
+                                or_model_shape_t *shape, or_arch_numbers_t *numbers);
 
 // The part of or_arch_read about latent attention, for a family that has it, once the heads are known. The file must have
 // the form that is run: one head of K and V. OR_ERR_FORMAT, OR_ERR_UNSUPPORTED, naming the key.

@@ -104,9 +104,13 @@ static or_status_t require_one_base(const or_arch_t *arch, const or_gguf_t *gguf
 }
 
 or_status_t or_arch_read_window(const or_arch_t *arch, const or_gguf_t *gguf,
-                                const or_model_shape_t *shape, or_arch_numbers_t *numbers)
+                                or_model_shape_t *shape, or_arch_numbers_t *numbers)
 {
     or_status_t status = read_window(arch, gguf, numbers);
     status = status != OR_OK ? status : check_window_pattern(arch, gguf, shape);
+    for (uint32_t i = 0; status == OR_OK && i < shape->layers; i++) {
+        shape->window_layers += or_arch_window(arch, numbers, i) > 0;
+    }
+    shape->window = shape->window_layers > 0 ? numbers->window : 0;
     return status != OR_OK ? status : require_one_base(arch, gguf, numbers);
 }

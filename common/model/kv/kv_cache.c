@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "common/model/kv/kv_cache_internal.h"
-#include "common/model/kv/kv_store.h"
 
 static uint32_t greater(uint32_t a, uint32_t b)
 {
@@ -31,11 +30,27 @@ static uint32_t take_one(or_kv_cache_t *cache)
 {
     uint32_t page = cache->free[--cache->free_count];
     cache->holders[page] = 1;
+    or_kv_frames_take(cache->frames, page);
     return page;
 }
 
-static void give_back(or_kv_cache_t *cache, uint32_t page)
+// Hold a page, number `index` of the sequence, that somebody else holds.
+static void hold(or_kv_sequence_t *sequence, uint32_t index, uint32_t page)
 {
+    sequence->pages[index] = page;
+    sequence->cache->holders[page]++;
+    if (index >= sequence->kept_from) {
+        or_kv_frames_use(sequence->cache->frames, page);
+    }
+}
+
+static void give_back(const or_kv_sequence_t *sequence, uint32_t index)
+{
+    or_kv_cache_t *cache = sequence->cache;
+    uint32_t page = sequence->pages[index];
+    if (index >= sequence->kept_from) {
+        or_kv_frames_give_up(cache->frames, page);
+    }
     if (--cache->holders[page] == 0) {
         cache->free[cache->free_count++] = page;
     }
@@ -58,24 +73,25 @@ uint32_t or_kv_pages_missing(const or_kv_sequence_t *sequence, uint32_t position
 
 or_status_t or_kv_pages_check(const or_kv_cache_t *cache, uint64_t wanted)
 {
-    if (wanted <= cache->free_count) {
+    uint32_t free_count = or_kv_cache_pages_free(cache);
+    if (wanted <= free_count) {
         return OR_OK;
     }
     return or_fail(OR_ERR_FULL,
                    "the KV cache is full: %u of its %u pages are free; end a session or give it "
                    "more pages",
-                   cache->free_count, cache->pages_max);
+                   free_count, cache->pages_max);
 }
 
 void or_kv_pages_take(or_kv_sequence_t *sequence, uint32_t positions)
 {
     or_kv_cache_t *cache = sequence->cache;
     if (positions > sequence->length && is_in_shared_page(sequence)) {
-        uint32_t *page = &sequence->pages[sequence->length / OR_KV_PAGE];
-        uint32_t shared = *page;
-        *page = take_one(cache);
-        cache->memory->copy_page(cache, shared, *page);
-        give_back(cache, shared);
+        uint32_t index = sequence->length / OR_KV_PAGE;
+        uint32_t copy = take_one(cache);
+        cache->memory->copy_page(cache, sequence->pages[index], copy);
+        give_back(sequence, index);
+        sequence->pages[index] = copy;
     }
     while (sequence->page_count < pages_for(positions)) {
         sequence->pages[sequence->page_count++] = take_one(cache);
@@ -86,123 +102,55 @@ void or_kv_pages_trim(or_kv_sequence_t *sequence)
 {
     uint32_t kept = sequence->reserved > sequence->length ? sequence->reserved : sequence->length;
     while (sequence->page_count > pages_for(kept)) {
-        give_back(sequence->cache, sequence->pages[--sequence->page_count]);
+        give_back(sequence, --sequence->page_count);
     }
 }
 
-static uint32_t share_pages(or_kv_sequence_t *sequence, const or_kv_sequence_t *donor,
-                            uint32_t length)
+uint32_t or_kv_sequence_usable(const or_kv_sequence_t *sequence, uint32_t grown, uint32_t length)
 {
-    or_kv_cache_t *cache = sequence->cache;
-    uint32_t whole = length / OR_KV_PAGE;
-    for (uint32_t i = 0; i < whole; i++) {
-        sequence->pages[i] = donor->pages[i];
-        cache->holders[donor->pages[i]]++;
-    }
-    sequence->page_count = whole;
-    if (length % OR_KV_PAGE == 0) {
+    const or_kv_frames_t *frames = sequence->cache->frames;
+    if (frames == NULL) {
         return length;
     }
-    if (cache->free_count == 0) {
-        return whole * OR_KV_PAGE;
-    }
-    sequence->pages[sequence->page_count++] = take_one(cache);
-    cache->memory->copy_page(cache, donor->pages[whole], sequence->pages[whole]);
-    return length;
+    uint32_t kept_from = greater(sequence->kept_from, or_kv_frames_kept_from(frames, grown));
+    return kept_from * OR_KV_PAGE <= or_kv_frames_seen_from(frames, length) ? length : 0;
 }
 
-// ---- the cache ----
-
-or_status_t or_kv_cache_create_in(const or_kv_memory_t *memory, const or_kv_shape_t *shape,
-                                  uint32_t pages_max, or_kv_cache_t **cache_p)
+// Give up the frames of pages that are out of reach of rows behind the sequence's length, but for the slack.
+static void give_up_frames(or_kv_sequence_t *sequence)
 {
-    uint64_t page_bytes = or_kv_page_bytes(shape);
-    uint64_t bytes;
-    if (__builtin_mul_overflow(page_bytes, pages_max, &bytes) || bytes > SIZE_MAX / 2) {
-        return or_fail(OR_ERR_NO_MEMORY,
-                       "a KV cache of %u pages is too large; ask for a shorter context", pages_max);
+    or_kv_frames_t *frames = sequence->cache->frames;
+    uint32_t end = frames != NULL ? or_kv_frames_kept_from(frames, sequence->length) : 0;
+    while (sequence->kept_from < end) {
+        or_kv_frames_give_up(frames, sequence->pages[sequence->kept_from++]);
     }
-    or_kv_cache_t *cache = calloc(1, sizeof *cache);
-    if (cache == NULL) {
-        goto no_cache;
-    }
-    *cache = (or_kv_cache_t){
-        .shape = *shape,
-        .memory = memory,
-        .pages_max = pages_max,
-        .key_bytes = OR_KV_PAGE * or_kv_vector_bytes(shape->key_type, shape->head_dim),
-        .value_bytes = OR_KV_PAGE * or_kv_vector_bytes(shape->value_type, shape->head_dim),
-        .page_bytes = page_bytes,
-        .slot_key_bytes = or_kv_slot_vector_bytes(shape->key_type, shape->head_dim),
-        .slot_value_bytes = or_kv_slot_vector_bytes(shape->value_type, shape->head_dim)};
-    cache->holders = calloc((size_t)pages_max + 1, sizeof *cache->holders);
-    if (cache->holders == NULL) {
-        goto no_holders;
-    }
-    cache->free = malloc((size_t)pages_max * sizeof *cache->free + 1);
-    if (cache->free == NULL) {
-        goto no_free_list;
-    }
-    if (!memory->take_pages(cache)) {
-        goto no_pages;
-    }
-    for (uint32_t i = 0; i < pages_max; i++) {
-        cache->free[i] = pages_max - 1 - i; // page 0 is taken first
-    }
-    cache->free_count = pages_max;
-    *cache_p = cache;
-    return OR_OK;
-
-no_pages:
-    free(cache->free);
-no_free_list:
-    free(cache->holders);
-no_holders:
-    free(cache);
-no_cache:
-    return or_fail(OR_ERR_NO_MEMORY,
-                   "no memory for a KV cache of %llu MiB; ask for a smaller one "
-                   "(--kv-cache-size) or a shorter context (-c)",
-                   (unsigned long long)(bytes >> 20));
 }
 
-or_status_t or_kv_cache_create(const or_kv_shape_t *shape, uint32_t pages_max,
-                               or_kv_cache_t **cache_p)
+void or_kv_sequence_grow(or_kv_sequence_t *sequence, uint32_t count)
 {
-    return or_kv_cache_create_in(&or_kv_memory_host, shape, pages_max, cache_p);
+    sequence->length += count;
+    give_up_frames(sequence);
 }
 
-void or_kv_cache_destroy(or_kv_cache_t **cache_p)
+// Fill an empty sequence.
+static void share_pages(or_kv_sequence_t *sequence, const or_kv_sequence_t *donor, uint32_t length)
 {
-    or_kv_cache_t *cache = *cache_p;
-    if (cache == NULL) {
-        return;
+    or_kv_cache_t *cache = sequence->cache;
+    bool may_copy = or_kv_cache_pages_free(cache) > 0;
+    length = or_kv_sequence_usable(donor, donor->length,
+                                   may_copy ? length : length / OR_KV_PAGE * OR_KV_PAGE);
+    sequence->length = length;
+    sequence->page_count = length / OR_KV_PAGE;
+    sequence->kept_from = length > 0 ? donor->kept_from : 0;
+    for (uint32_t i = 0; i < sequence->page_count; i++) {
+        hold(sequence, i, donor->pages[i]);
     }
-    assert(cache->first == NULL && cache->free_count == cache->pages_max);
-    cache->memory->give_pages(cache);
-    free(cache->free);
-    free(cache->holders);
-    free(cache);
-    *cache_p = NULL;
-}
-
-uint32_t or_kv_cache_pages(const or_kv_cache_t *cache)
-{
-    return cache->pages_max;
-}
-
-uint32_t or_kv_cache_pages_free(const or_kv_cache_t *cache)
-{
-    return cache->free_count;
-}
-
-uint32_t or_kv_cache_pages_shared(const or_kv_cache_t *cache)
-{
-    uint32_t shared = 0;
-    for (uint32_t page = 0; page < cache->pages_max; page++) {
-        shared += cache->holders[page] > 1;
+    if (length % OR_KV_PAGE > 0) {
+        uint32_t copy = take_one(cache);
+        cache->memory->copy_page(cache, donor->pages[length / OR_KV_PAGE], copy);
+        sequence->pages[sequence->page_count++] = copy;
     }
-    return shared;
+    give_up_frames(sequence);
 }
 
 // ---- sequences ----
@@ -271,6 +219,7 @@ static void cut(or_kv_sequence_t *sequence, uint32_t length)
     sequence->reserved = 0;
     or_kv_slots_forget(sequence);
     or_kv_pages_trim(sequence);
+    sequence->kept_from = length > 0 ? sequence->kept_from : 0;
 }
 
 void or_kv_sequence_close(or_kv_sequence_t **sequence_p)
@@ -308,6 +257,19 @@ uint32_t or_kv_sequence_pages_own(const or_kv_sequence_t *sequence)
     return own;
 }
 
+uint32_t or_kv_sequence_frames(const or_kv_sequence_t *sequence, uint32_t *own)
+{
+    const or_kv_frames_t *frames = sequence->cache->frames;
+    *own = 0;
+    if (frames == NULL) {
+        return 0;
+    }
+    for (uint32_t i = sequence->kept_from; i < sequence->page_count; i++) {
+        *own += frames->users[sequence->pages[i]] == 1;
+    }
+    return sequence->page_count - sequence->kept_from;
+}
+
 or_status_t or_kv_sequence_reserve(or_kv_sequence_t *sequence, uint32_t positions)
 {
     if (positions > sequence->positions_max) {
@@ -333,7 +295,7 @@ void or_kv_sequence_share(or_kv_sequence_t *sequence, const or_kv_sequence_t *do
     assert(sequence != donor && sequence->cache == donor->cache);
     assert(length <= donor->length && length <= sequence->positions_max);
     cut(sequence, 0);
-    sequence->length = share_pages(sequence, donor, length);
+    share_pages(sequence, donor, length);
     note(sequence, (or_kv_note_t){.kind = OR_KV_NOTE_SHARE,
                                   .value = sequence->length,
                                   .donor = donor->number});
@@ -342,6 +304,7 @@ void or_kv_sequence_share(or_kv_sequence_t *sequence, const or_kv_sequence_t *do
 void or_kv_sequence_truncate(or_kv_sequence_t *sequence, uint32_t length)
 {
     bool shorter = length < sequence->length;
+    length = shorter ? or_kv_sequence_usable(sequence, sequence->length, length) : length;
     bool had_slots = sequence->has_slots;
     uint32_t pages = sequence->page_count;
     cut(sequence, shorter ? length : sequence->length);
@@ -401,7 +364,7 @@ static or_status_t move_path(or_kv_sequence_t *sequence, const uint32_t *slots, 
     }
     or_kv_pages_take(sequence, length);
     sequence->cache->memory->move_slots(sequence, slots, count);
-    sequence->length = length;
+    or_kv_sequence_grow(sequence, count);
     return OR_OK;
 }
 

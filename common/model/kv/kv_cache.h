@@ -20,9 +20,18 @@
 // alone. So the bits do not depend on where or with what else they were computed. Slots are kept in
 // the same form. Another type is another arithmetic (or_model_arith_id).
 //
+// Layers whose rows attend to the last positions only can keep no more than those (or_kv_windows_t). The K and V of
+// such layers lie in frames, which a page has only while a sequence that holds it may still attend to it:
+//
+//     pages   [0..32) [32..64) [64..96) [96..128)      of the other layers, as above
+//     frames     -        -     [64..96) [96..128)     length 110, window 30, slack 10
+//
+// What was given up is gone: a text that is cut back to where its rows would attend to it begins anew.
+//
 // One thread owns a cache and its sequences. No allocation after create except or_kv_sequence_open.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/base/status.h"
@@ -51,17 +60,37 @@ typedef struct {
     or_kv_type_t value_type;
 } or_kv_shape_t;
 
-// Return the bytes of one page, and of one slot.
+// Layers that keep the last positions of a text only.
+typedef struct {
+    uint32_t window; // positions that a row of them attends to, the last its own; at least 1
+    uint32_t slack;  // positions before those that stay, so that a text can be cut back by as many
+    uint32_t
+        frames_max; // pages whose K and V of these layers are kept at the same time; at most all pages
+    const bool *is_bounded; // [layers]: is it one of them? Borrowed for the call.
+} or_kv_windows_t;
+
+// Return the bytes of one page of all layers, and of one slot.
 uint64_t or_kv_page_bytes(const or_kv_shape_t *shape);
 uint64_t or_kv_slot_bytes(const or_kv_shape_t *shape);
 
 // Create a cache with room for pages_max pages. OR_ERR_NO_MEMORY.
 or_status_t or_kv_cache_create(const or_kv_shape_t *shape, uint32_t pages_max,
                                or_kv_cache_t **cache_p);
+// The same where some layers keep the last positions only.
+or_status_t or_kv_cache_create_bounded(const or_kv_shape_t *shape, const or_kv_windows_t *windows,
+                                       uint32_t pages_max, or_kv_cache_t **cache_p);
 // All sequences must be closed before.
 void or_kv_cache_destroy(or_kv_cache_t **cache_p);
 uint32_t or_kv_cache_pages(const or_kv_cache_t *cache);
+// Return how many pages can be taken now: of each there must be a frame as well, where layers have them.
 uint32_t or_kv_cache_pages_free(const or_kv_cache_t *cache);
+// Return how many pages count as free in figures: fewer than are free where a smaller share of the frames is.
+uint32_t or_kv_cache_pages_unused(const or_kv_cache_t *cache);
+// Return the bytes of all pages and frames, and of the frames alone.
+uint64_t or_kv_cache_bytes(const or_kv_cache_t *cache);
+uint64_t or_kv_cache_window_bytes(const or_kv_cache_t *cache);
+// Return how many frames there are; 0: all layers keep whole texts.
+uint32_t or_kv_cache_frames(const or_kv_cache_t *cache);
 // Return how many pages more than one sequence holds.
 uint32_t or_kv_cache_pages_shared(const or_kv_cache_t *cache);
 
@@ -76,20 +105,29 @@ uint32_t or_kv_sequence_length(const or_kv_sequence_t *sequence);
 // back.
 uint32_t or_kv_sequence_pages(const or_kv_sequence_t *sequence);
 uint32_t or_kv_sequence_pages_own(const or_kv_sequence_t *sequence);
+// Return how many of its pages have frames that it uses, and in *own those that no other sequence uses. Both are 0 where
+// there are no frames.
+uint32_t or_kv_sequence_frames(const or_kv_sequence_t *sequence, uint32_t *own);
 
 // Take pages for positions 0 .. positions - 1 now, so that no pass or accept up to there fails for want
 // of them. A shared page that these would write to is copied. What is reserved stays, through passes that
 // fail too, until the next truncate or share. OR_ERR_FULL if pages or positions run out (nothing taken).
 or_status_t or_kv_sequence_reserve(or_kv_sequence_t *sequence, uint32_t positions);
 
+// Return `length` if a text can go on behind the sequence's first `length` positions, once it has grown to `grown`, which
+// is no less. Return 0 if layers with a window will have given up what the next position attends to.
+uint32_t or_kv_sequence_usable(const or_kv_sequence_t *sequence, uint32_t grown, uint32_t length);
+
 // Begin with `donor`'s first `length` positions: whole pages are shared. The rest of the last one is
-// copied where a page for it is free and left out where none is. What the sequence held, slots included,
+// copied where a page for it is free and left out where none is. If the donor cannot give as many
+// (or_kv_sequence_usable) the sequence is empty. What it held, slots included,
 // is forgotten; that the tokens are the same is the caller's to know. length is at most the donor's.
 void or_kv_sequence_share(or_kv_sequence_t *sequence, const or_kv_sequence_t *donor,
                           uint32_t length);
 
 // Forget positions at and above `length` (no-op if shorter) and all slots; pages no longer used go
-// back to the pool.
+// back to the pool. All positions are forgotten where the text cannot go on behind so many (or_kv_sequence_usable):
+// or_kv_sequence_length then says 0.
 void or_kv_sequence_truncate(or_kv_sequence_t *sequence, uint32_t length);
 
 // Forget all slots.
@@ -115,6 +153,6 @@ or_status_t or_kv_sequence_accept_root(or_kv_sequence_t *sequence, const uint32_
 // that runs alone: where other ranks repeat it, nothing is forgotten.
 void or_kv_sequence_drop_slot(or_kv_sequence_t *sequence, uint32_t slot);
 
-// For tests: a copy of position p's K and V, [layers][kv_heads][head_dim] each. p < length.
+// For tests: a copy of position p's K and V, [layers][kv_heads][head_dim] each. p < length. What was given up is 0.
 void or_kv_sequence_read(const or_kv_sequence_t *sequence, uint32_t position, float *keys,
                          float *values);

@@ -61,8 +61,9 @@ typedef struct or_kv_journal {
 typedef struct {
     void *owner; // for the functions below
 
-    // Zeroed room for the cache's pages_max pages, into cache->allocation and ->pages, and room for a sequence's slots_max
-    // slots, which nobody reads before they are written, into sequence->slot_bytes. False if there is no memory.
+    // Take zeroed room for the cache's pages_max pages, into cache->allocation and ->pages, and for its frames. Take room for
+    // a sequence's slots_max slots, which nobody reads before they are written, into sequence->slot_bytes. Both return
+    // false if there is no memory.
     bool (*take_pages)(or_kv_cache_t *cache);
     bool (*take_slots)(or_kv_sequence_t *sequence);
     void (*give_pages)(or_kv_cache_t *cache);
@@ -86,13 +87,35 @@ typedef struct {
     uint64_t epoch;  // 0: never used
 } or_kv_slot_t;
 
+// The place of a layer's K and V in a page, or in its frame: so many layers of the same kind come before it.
+typedef struct {
+    bool in_frame;
+    uint32_t index;
+} or_kv_place_t;
+
+#define OR_KV_NO_FRAME UINT32_MAX
+
+// The frames of a cache (kv_frames.c). A page that is taken has one until nobody may attend to it any more.
+typedef struct {
+    uint32_t window, slack;
+    uint32_t frames_max;
+    size_t frame_bytes;
+    void *allocation;      // owns the memory of `bytes`
+    uint8_t *bytes;        // aligned to a cache line
+    or_kv_place_t *places; // [layers]
+    uint32_t *frame_of;    // [pages_max] the page's frame, or OR_KV_NO_FRAME
+    uint32_t *users; // [pages_max] sequences that may still attend to the page through a window
+    uint32_t *free;  // stack of free frames
+    uint32_t free_count;
+} or_kv_frames_t;
+
 struct or_kv_cache {
     or_kv_shape_t shape;
     const or_kv_memory_t *memory; // borrowed
     uint32_t pages_max;
     size_t key_bytes; // of one head's K block, and V block, in a page
     size_t value_bytes;
-    size_t page_bytes;
+    size_t page_bytes;     // of the layers that are not in frames
     size_t slot_key_bytes; // of one head's K, and V, in a slot, which keep the alignment of floats
     size_t slot_value_bytes;
     void *allocation;  // owns the memory of `pages`
@@ -100,6 +123,7 @@ struct or_kv_cache {
     uint32_t *holders; // [pages_max] sequences that hold a page
     uint32_t *free;    // stack of free page numbers
     uint32_t free_count;
+    or_kv_frames_t *frames;   // NULL: all layers keep whole texts
     or_kv_sequence_t *first;  // the open sequences by number
     or_kv_journal_t *journal; // NULL: nobody repeats this
 };
@@ -114,20 +138,32 @@ struct or_kv_sequence {
     uint32_t pending;  // prefix rows of the pass being planned or run
     uint32_t reserved; // positions whose pages stay until the next truncate
     uint32_t page_count;
-    uint32_t *pages; // page numbers, [ceil(positions_max / 32)]
+    uint32_t *pages;    // page numbers, [ceil(positions_max / 32)]
+    uint32_t kept_from; // the first of them whose frame it uses: those before are given up
     uint64_t epoch;
     bool has_slots;      // some slot may hold a node
     or_kv_slot_t *slots; // [slots_max]
     uint8_t *slot_bytes;
 };
 
+// Return the K block of a layer and head of page number `page`, which has a frame if the layer's blocks lie there; the
+// V block follows.
+static inline uint8_t *or_kv_block(const or_kv_cache_t *cache, uint32_t page, uint32_t layer,
+                                   uint32_t head)
+{
+    const or_kv_frames_t *frames = cache->frames;
+    const or_kv_place_t place =
+        frames != NULL ? frames->places[layer] : (or_kv_place_t){false, layer};
+    uint8_t *blocks = place.in_frame ? frames->bytes + frames->frame_of[page] * frames->frame_bytes
+                                     : cache->pages + page * cache->page_bytes;
+    size_t index = (size_t)place.index * cache->shape.kv_heads + head;
+    return blocks + index * (cache->key_bytes + cache->value_bytes);
+}
+
 static inline void *or_kv_page_keys(const or_kv_sequence_t *sequence, uint32_t page, uint32_t layer,
                                     uint32_t head)
 {
-    const or_kv_cache_t *cache = sequence->cache;
-    size_t index = (size_t)layer * cache->shape.kv_heads + head;
-    return cache->pages + sequence->pages[page] * cache->page_bytes +
-           index * (cache->key_bytes + cache->value_bytes);
+    return or_kv_block(sequence->cache, sequence->pages[page], layer, head);
 }
 
 static inline void *or_kv_page_values(const or_kv_sequence_t *sequence, uint32_t page,
@@ -182,6 +218,22 @@ or_status_t or_kv_pages_check(const or_kv_cache_t *cache, uint64_t wanted);
 void or_kv_pages_take(or_kv_sequence_t *sequence, uint32_t positions);
 // Give back pages that hold no committed position and are not reserved.
 void or_kv_pages_trim(or_kv_sequence_t *sequence);
+// Let the sequence grow by `count` positions, whose pages are taken. Frames that no later row attends to are given up.
+void or_kv_sequence_grow(or_kv_sequence_t *sequence, uint32_t count);
+
+// Take and free the tables of frames, all of which are free. OR_ERR_NO_MEMORY.
+or_status_t or_kv_frames_create(const or_kv_shape_t *shape, const or_kv_windows_t *windows,
+                                uint32_t pages_max, or_kv_frames_t **frames_p);
+void or_kv_frames_destroy(or_kv_frames_t **frames_p);
+// A page that was taken gets a frame, of which one is free. One more sequence uses it, or one fewer: the last gives it
+// back. Without frames (NULL) nothing happens.
+void or_kv_frames_take(or_kv_frames_t *frames, uint32_t page);
+void or_kv_frames_use(or_kv_frames_t *frames, uint32_t page);
+void or_kv_frames_give_up(or_kv_frames_t *frames, uint32_t page);
+// Return the first page that a text of this length keeps a frame of, and the first position that its next row attends
+// to through a window.
+uint32_t or_kv_frames_kept_from(const or_kv_frames_t *frames, uint32_t length);
+uint32_t or_kv_frames_seen_from(const or_kv_frames_t *frames, uint32_t length);
 // Forget all slots.
 static inline void or_kv_slots_forget(or_kv_sequence_t *sequence)
 {

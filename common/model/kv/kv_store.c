@@ -300,18 +300,33 @@ static or_kv_vector_t slot_value(const or_kv_sequence_t *sequence, uint32_t slot
 
 // ---- or_kv_memory_t ----
 
+// calloc leaves untouched pages to the system, so a long context costs memory only as far as it is used.
+static bool take_zeroed(size_t bytes, void **allocation, uint8_t **aligned)
+{
+    *allocation = calloc(1, bytes + CACHE_LINE);
+    *aligned = (uint8_t *)(((uintptr_t)*allocation + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+    return *allocation != NULL;
+}
+
 static bool take_pages(or_kv_cache_t *cache)
 {
-    // calloc leaves untouched pages to the system, so a long context costs memory only as far as it
-    // is used.
-    cache->allocation = calloc(1, cache->pages_max * cache->page_bytes + CACHE_LINE);
-    cache->pages =
-        (uint8_t *)(((uintptr_t)cache->allocation + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
-    return cache->allocation != NULL;
+    or_kv_frames_t *frames = cache->frames;
+    if (!take_zeroed(cache->pages_max * cache->page_bytes, &cache->allocation, &cache->pages)) {
+        return false;
+    }
+    if (frames != NULL && !take_zeroed(frames->frames_max * frames->frame_bytes,
+                                       &frames->allocation, &frames->bytes)) {
+        free(cache->allocation);
+        return false;
+    }
+    return true;
 }
 
 static void give_pages(or_kv_cache_t *cache)
 {
+    if (cache->frames != NULL) {
+        free(cache->frames->allocation);
+    }
     free(cache->allocation);
 }
 
@@ -329,8 +344,13 @@ static void give_slots(or_kv_sequence_t *sequence)
 
 static void copy_page(or_kv_cache_t *cache, uint32_t from, uint32_t to)
 {
+    const or_kv_frames_t *frames = cache->frames;
     memcpy(cache->pages + to * cache->page_bytes, cache->pages + from * cache->page_bytes,
            cache->page_bytes);
+    if (frames != NULL) {
+        memcpy(frames->bytes + frames->frame_of[to] * frames->frame_bytes,
+               frames->bytes + frames->frame_of[from] * frames->frame_bytes, frames->frame_bytes);
+    }
 }
 
 static void move_slot(or_kv_sequence_t *sequence, uint32_t slot, uint32_t position, uint32_t layer,
@@ -358,8 +378,7 @@ static void move_slots(or_kv_sequence_t *sequence, const uint32_t *slots, uint32
 
 static uint8_t *block(const or_kv_cache_t *cache, uint32_t page, uint32_t index)
 {
-    return cache->pages + page * cache->page_bytes +
-           index * (cache->key_bytes + cache->value_bytes);
+    return or_kv_block(cache, page, index / cache->shape.kv_heads, index % cache->shape.kv_heads);
 }
 
 const or_kv_memory_t or_kv_memory_host = {.take_pages = take_pages,
@@ -372,6 +391,13 @@ const or_kv_memory_t or_kv_memory_host = {.take_pages = take_pages,
 
 // ---- for tests ----
 
+static bool is_kept(const or_kv_sequence_t *sequence, uint32_t position, uint32_t layer)
+{
+    const or_kv_frames_t *frames = sequence->cache->frames;
+    return frames == NULL || !frames->places[layer].in_frame ||
+           position / OR_KV_PAGE >= sequence->kept_from;
+}
+
 void or_kv_sequence_read(const or_kv_sequence_t *sequence, uint32_t position, float *keys,
                          float *values)
 {
@@ -380,6 +406,11 @@ void or_kv_sequence_read(const or_kv_sequence_t *sequence, uint32_t position, fl
     uint32_t page = sequence->pages[position / OR_KV_PAGE];
     uint32_t lane = position % OR_KV_PAGE;
     for (uint32_t i = 0; i < shape->layers * shape->kv_heads; i++) {
+        if (!is_kept(sequence, position, i / shape->kv_heads)) {
+            memset(keys + (size_t)i * shape->head_dim, 0, shape->head_dim * sizeof *keys);
+            memset(values + (size_t)i * shape->head_dim, 0, shape->head_dim * sizeof *values);
+            continue;
+        }
         uint8_t *block = cache->memory->block(cache, page, i);
         or_kv_vector_t from = or_kv_key_vector(shape->key_type, shape->head_dim, block, lane);
         or_kv_vector_read(&from, keys + (size_t)i * shape->head_dim);

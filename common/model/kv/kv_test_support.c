@@ -13,6 +13,17 @@ or_kv_cache_t *kv_test_cache(uint32_t pages)
     return cache;
 }
 
+or_kv_cache_t *kv_test_bounded_cache(uint32_t pages, uint32_t window, uint32_t slack,
+                                     uint32_t frames)
+{
+    const or_kv_shape_t shape = {KV_LAYERS, KV_HEADS, KV_DIM, kv_test_key_type, kv_test_value_type};
+    const bool is_bounded[KV_LAYERS] = {true, false};
+    const or_kv_windows_t windows = {window, slack, frames, is_bounded};
+    or_kv_cache_t *cache = NULL;
+    assert_int_equal(or_kv_cache_create_bounded(&shape, &windows, pages, &cache), OR_OK);
+    return cache;
+}
+
 or_kv_sequence_t *kv_test_open(or_kv_cache_t *cache, uint32_t positions, uint32_t slots)
 {
     or_kv_sequence_t *sequence = NULL;
@@ -51,7 +62,7 @@ bool kv_test_try_append(or_kv_sequence_t *sequence, uint32_t mark)
         vectors(mark, i, key, value);
         or_kv_put_position(sequence, position, i / KV_HEADS, i % KV_HEADS, key, value);
     }
-    sequence->length++;
+    or_kv_sequence_grow(sequence, 1);
     sequence->epoch++;
     return true;
 }
@@ -73,11 +84,13 @@ void kv_test_put_node(or_kv_sequence_t *sequence, uint32_t slot, uint32_t parent
     }
 }
 
-void kv_test_assert_mark(const or_kv_sequence_t *sequence, uint32_t position, uint32_t mark)
+// The layers from `first` on.
+static void assert_layers(const or_kv_sequence_t *sequence, uint32_t position, uint32_t first,
+                          uint32_t mark)
 {
     float keys[FLOATS], values[FLOATS];
     or_kv_sequence_read(sequence, position, keys, values);
-    for (uint32_t i = 0; i < FLOATS; i++) {
+    for (uint32_t i = first * KV_HEADS * KV_DIM; i < FLOATS; i++) {
         uint32_t head = i / KV_DIM;
         float key = number(mark, head, i % KV_DIM, 0);
         float value = number(mark, head, i % KV_DIM, 1);
@@ -86,6 +99,17 @@ void kv_test_assert_mark(const or_kv_sequence_t *sequence, uint32_t position, ui
                      i % KV_DIM, (double)keys[i], (double)values[i], (double)key, (double)value);
         }
     }
+}
+
+void kv_test_assert_mark(const or_kv_sequence_t *sequence, uint32_t position, uint32_t mark)
+{
+    assert_layers(sequence, position, 0, mark);
+}
+
+void kv_test_assert_unbounded_mark(const or_kv_sequence_t *sequence, uint32_t position,
+                                   uint32_t mark)
+{
+    assert_layers(sequence, position, 1, mark);
 }
 
 static void repeat_note(or_kv_journal_t *journal, const or_kv_note_t *note)

@@ -16,6 +16,9 @@
 extern or_kv_type_t kv_test_key_type, kv_test_value_type;
 
 or_kv_cache_t *kv_test_cache(uint32_t pages);
+// The first layer has a window.
+or_kv_cache_t *kv_test_bounded_cache(uint32_t pages, uint32_t window, uint32_t slack,
+                                     uint32_t frames);
 or_kv_sequence_t *kv_test_open(or_kv_cache_t *cache, uint32_t positions, uint32_t slots);
 
 // A pass of one prefix row, as pass.c does it; false, and nothing changed, if no page is free.
@@ -25,6 +28,9 @@ void kv_test_append(or_kv_sequence_t *sequence, uint32_t mark);
 void kv_test_put_node(or_kv_sequence_t *sequence, uint32_t slot, uint32_t parent, uint32_t mark);
 // Position p holds what was appended or accepted with that mark.
 void kv_test_assert_mark(const or_kv_sequence_t *sequence, uint32_t position, uint32_t mark);
+// The same of the layers without a window only.
+void kv_test_assert_unbounded_mark(const or_kv_sequence_t *sequence, uint32_t position,
+                                   uint32_t mark);
 
 // A second cache that repeats what the journal of the first says. Embed nothing before the journal.
 #define KV_REPLICA_SEQUENCES 8u

@@ -144,6 +144,15 @@ static or_status_t repeat_open(or_lockstep_t *lockstep, const or_kv_note_t *note
     return OR_OK;
 }
 
+// A text that is cut back or shared has the leader's length, or begins anew on all ranks.
+static or_status_t check_length(const or_kv_sequence_t *sequence, const or_kv_note_t *note)
+{
+    return or_kv_sequence_length(sequence) == note->value
+               ? OR_OK
+               : or_fail(OR_ERR_FORMAT, "sequence %u has %u positions here and %u on the leader",
+                         note->sequence, or_kv_sequence_length(sequence), note->value);
+}
+
 static or_status_t repeat_share(const or_lockstep_t *lockstep, or_kv_sequence_t *sequence,
                                 const or_kv_note_t *note)
 {
@@ -157,7 +166,7 @@ static or_status_t repeat_share(const or_lockstep_t *lockstep, or_kv_sequence_t 
                        note->sequence, note->value, note->donor, or_kv_sequence_length(donor));
     }
     or_kv_sequence_share(sequence, donor, note->value);
-    return OR_OK;
+    return check_length(sequence, note);
 }
 
 static or_status_t repeat_note(or_lockstep_t *lockstep, const or_kv_note_t *note)
@@ -176,7 +185,7 @@ static or_status_t repeat_note(or_lockstep_t *lockstep, const or_kv_note_t *note
         return OR_OK;
     case OR_KV_NOTE_TRUNCATE:
         or_kv_sequence_truncate(sequence, note->value);
-        return OR_OK;
+        return check_length(sequence, note);
     case OR_KV_NOTE_DROP:
         or_kv_sequence_drop_slots_from(sequence, note->value);
         return OR_OK;

@@ -1,0 +1,195 @@
+// The number of pages of a model's KV cache, and of frames where layers with a window keep the last positions only.
+//
+//     pages      |################################|   one text of the full context, or several
+//     frames     |######|                             of layers with a window: what each sequence may need at a time
+//
+// A sequence needs frames for its window, the slack, and the rows of one pass. Whatever the budget, one sequence gets
+// those, unless pages with all layers for the whole context cost no more.
+#include <stdlib.h>
+
+#include "common/base/memory.h"
+#include "common/model/gpu/gpu_internal.h"
+#include "common/model/model_internal.h"
+
+// The first page and the last may be seen in part, and a shared one may have to be copied.
+#define PAGES_BESIDE 3u
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t pages_for(uint64_t positions)
+{
+    return (positions + OR_KV_PAGE - 1) / OR_KV_PAGE;
+}
+
+// ---- what pages and frames cost ----
+
+typedef struct {
+    uint64_t page_bytes;  // without the frame
+    uint64_t frame_bytes; // of the layers here
+    uint64_t frames_each; // of a sequence; 0: there are none
+    uint64_t pages_each;  // of a text of the full context
+} cost_t;
+
+// Return the frames that a sequence needs at a time.
+static uint64_t frames_of_one(uint32_t window, uint32_t slack, uint32_t rows_max)
+{
+    return pages_for((uint64_t)window + slack + rows_max) + PAGES_BESIDE;
+}
+
+// The cost where so many heads of K and V are kept: those of this rank, of which it may have none, or all.
+static cost_t cost_of(const or_model_t *model, uint32_t kv_heads)
+{
+    or_kv_shape_t shape = model->cache_shape;
+    shape.kv_heads = kv_heads;
+    cost_t cost = {.page_bytes = or_kv_page_bytes(&shape), .pages_each = pages_for(model->context)};
+    uint64_t frames_each = frames_of_one(model->shape.window, model->window_slack, model->rows_max);
+    if (model->window_slack == 0 || frames_each >= cost.pages_each) {
+        return cost;
+    }
+    shape.layers = 0;
+    for (uint32_t i = 0; i < model->cache_shape.layers; i++) {
+        shape.layers += model->layers[i].window > 0;
+    }
+    cost.frames_each = frames_each;
+    cost.frame_bytes = or_kv_page_bytes(&shape);
+    cost.page_bytes -= cost.frame_bytes;
+    return cost;
+}
+
+typedef struct {
+    uint64_t pages, frames;
+} room_t;
+
+// Return what there is room for in so many bytes. Frames of `sequences` get half of them at most. Where pages are that
+// few all have frames.
+static room_t room_within(const cost_t *cost, uint64_t bytes, uint64_t sequences)
+{
+    uint64_t together = bytes / most(cost->page_bytes + cost->frame_bytes, 1);
+    if (cost->frames_each == 0) {
+        return (room_t){together, 0};
+    }
+    uint64_t frames = least(sequences * cost->frames_each, bytes / 2 / most(cost->frame_bytes, 1));
+    frames = most(frames, cost->frames_each);
+    if (frames >= together) {
+        return (room_t){together, together};
+    }
+    // Pages cost nothing where all layers have windows.
+    uint64_t pages = cost->page_bytes > 0 ? (bytes - frames * cost->frame_bytes) / cost->page_bytes
+                                          : sequences * cost->pages_each;
+    return (room_t){pages, frames};
+}
+
+// Return how many frames there is room for beside so many pages, and at least those of one sequence.
+static uint64_t frames_beside(const cost_t *cost, uint64_t pages, uint64_t bytes,
+                              uint64_t sequences)
+{
+    uint64_t taken = pages * cost->page_bytes;
+    uint64_t left = bytes > taken ? (bytes - taken) / most(cost->frame_bytes, 1) : 0;
+    return most(cost->frames_each, least(left, sequences * cost->frames_each));
+}
+
+// ---- the room there is ----
+
+// Return the bytes that pages may take. On the CPU, untouched pages cost nothing, but a promise of more than the
+// machine has would fail at the worst moment: all its ranks together get a quarter of its memory. Weights that are mapped
+// count as available, but want to stay, as do the buffers of those on disk. On a GPU pages are taken at once: they get half
+// of what the weights left, as slots of sequences follow.
+static uint64_t affordable_bytes(const or_model_t *model, uint32_t sharers)
+{
+    if (model->gpu != NULL) {
+        return or_gpu_free_bytes(model->gpu) / 2;
+    }
+    const uint64_t available = or_memory_available();
+    const uint64_t wanted =
+        sharers * (model->mapped_bytes + or_streamed_buffer_bytes(model->streamed));
+    return available > wanted ? (available - wanted) / 4 : 0;
+}
+
+// Return the pages of the sequences that were asked for, as far as they can be afforded, and at least those of one
+// full context. Where nobody asked for that context the host's memory must have room for it, in three of its quarters.
+static room_t affordable_room(const or_model_t *model, const or_model_options_t *options,
+                              const cost_t *cost, uint64_t bytes)
+{
+    uint64_t sequences = options->sequences_max > 0 ? options->sequences_max : OR_SEQUENCES_DEFAULT;
+    room_t room = room_within(cost, bytes, sequences);
+    uint64_t pages_each = cost->pages_each;
+    if (options->context_max == 0 && model->gpu == NULL) {
+        pages_each = least(pages_each, most(room_within(cost, 3 * bytes, 1).pages, 1));
+    }
+    room.pages = least(room.pages, cost->pages_each * sequences);
+    return room.pages >= pages_each
+               ? room
+               : (room_t){pages_each, frames_beside(cost, pages_each, 3 * bytes, sequences)};
+}
+
+static or_cache_room_t find_room(const or_model_t *model, const or_model_options_t *options,
+                                 uint64_t bytes)
+{
+    cost_t cost = cost_of(model, model->cache_shape.kv_heads);
+    room_t room = {options->pages_max, options->pages_max};
+    if (options->cache_bytes > 0) {
+        const cost_t stage = cost_of(model, model->shape.kv_heads);
+        room = room_within(&stage, options->cache_bytes, most(options->sequences_max, 1));
+    } else if (options->pages_max == 0) {
+        room = affordable_room(model, options, &cost, bytes);
+    }
+    uint32_t pages = (uint32_t)least(room.pages, UINT32_MAX);
+    return (or_cache_room_t){pages, cost.frames_each > 0 ? (uint32_t)least(room.frames, pages) : 0};
+}
+
+or_cache_room_t or_cache_room(const or_model_t *model, const or_model_options_t *options,
+                              uint32_t sharers)
+{
+    return find_room(model, options, affordable_bytes(model, sharers) / sharers);
+}
+
+uint64_t or_cache_least_bytes(const or_model_t *model, const or_model_options_t *options)
+{
+    return find_room(model, options, 0).pages * or_kv_page_bytes(&model->cache_shape);
+}
+
+// ---- the cache ----
+
+or_status_t or_cache_create(or_model_t *model, const or_cache_room_t *room)
+{
+    if (room->frames == 0) {
+        const or_kv_memory_t *memory =
+            model->gpu != NULL ? &model->gpu->kv_memory : &or_kv_memory_host;
+        return or_kv_cache_create_in(memory, &model->cache_shape, room->pages, &model->cache);
+    }
+    bool *is_bounded = calloc(model->cache_shape.layers, sizeof *is_bounded);
+    if (is_bounded == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a model's windows");
+    }
+    for (uint32_t i = 0; i < model->cache_shape.layers; i++) {
+        is_bounded[i] = model->layers[i].window > 0;
+    }
+    const or_kv_windows_t windows = {model->shape.window, model->window_slack, room->frames,
+                                     is_bounded};
+    or_status_t status =
+        or_kv_cache_create_bounded(&model->cache_shape, &windows, room->pages, &model->cache);
+    free(is_bounded);
+    return status;
+}
+
+uint64_t or_model_cache_bytes(const or_model_shape_t *shape)
+{
+    or_kv_type_t type = or_model_cache_type(shape);
+    or_kv_shape_t layers = {shape->layers, shape->kv_heads, shape->head_dim, type, type};
+    uint64_t pages = pages_for(shape->context);
+    uint64_t frames = frames_of_one(shape->window, OR_WINDOW_SLACK, OR_ROWS_DEFAULT);
+    uint64_t bytes = or_kv_page_bytes(&layers) * pages;
+    if (shape->window > 0 && frames < pages) {
+        layers.layers = shape->window_layers;
+        bytes -= or_kv_page_bytes(&layers) * (pages - frames);
+    }
+    return bytes;
+}

@@ -1,0 +1,151 @@
+// A cache's pool of pages, and of frames where some layers keep the last positions only: created, counted, destroyed.
+#include <assert.h>
+#include <stdlib.h>
+
+#include "common/model/kv/kv_cache_internal.h"
+#include "common/model/kv/kv_store.h"
+
+// `frames` is taken on success.
+static or_status_t create(const or_kv_memory_t *memory, const or_kv_shape_t *shape,
+                          or_kv_frames_t *frames, uint32_t pages_max, or_kv_cache_t **cache_p)
+{
+    uint64_t page_bytes = or_kv_page_bytes(shape);
+    uint64_t bytes;
+    if (__builtin_mul_overflow(page_bytes, pages_max, &bytes) || bytes > SIZE_MAX / 2) {
+        return or_fail(OR_ERR_NO_MEMORY,
+                       "a KV cache of %u pages is too large; ask for a shorter context", pages_max);
+    }
+    if (frames != NULL) {
+        page_bytes -= frames->frame_bytes;
+        bytes = page_bytes * pages_max + frames->frame_bytes * frames->frames_max;
+    }
+    or_kv_cache_t *cache = calloc(1, sizeof *cache);
+    if (cache == NULL) {
+        goto no_cache;
+    }
+    *cache = (or_kv_cache_t){
+        .shape = *shape,
+        .memory = memory,
+        .frames = frames,
+        .pages_max = pages_max,
+        .key_bytes = OR_KV_PAGE * or_kv_vector_bytes(shape->key_type, shape->head_dim),
+        .value_bytes = OR_KV_PAGE * or_kv_vector_bytes(shape->value_type, shape->head_dim),
+        .page_bytes = page_bytes,
+        .slot_key_bytes = or_kv_slot_vector_bytes(shape->key_type, shape->head_dim),
+        .slot_value_bytes = or_kv_slot_vector_bytes(shape->value_type, shape->head_dim)};
+    cache->holders = calloc((size_t)pages_max + 1, sizeof *cache->holders);
+    if (cache->holders == NULL) {
+        goto no_holders;
+    }
+    cache->free = malloc((size_t)pages_max * sizeof *cache->free + 1);
+    if (cache->free == NULL) {
+        goto no_free_list;
+    }
+    if (!memory->take_pages(cache)) {
+        goto no_pages;
+    }
+    for (uint32_t i = 0; i < pages_max; i++) {
+        cache->free[i] = pages_max - 1 - i; // page 0 is taken first
+    }
+    cache->free_count = pages_max;
+    *cache_p = cache;
+    return OR_OK;
+
+no_pages:
+    free(cache->free);
+no_free_list:
+    free(cache->holders);
+no_holders:
+    free(cache);
+no_cache:
+    return or_fail(OR_ERR_NO_MEMORY,
+                   "no memory for a KV cache of %llu MiB; ask for a smaller one "
+                   "(--kv-cache-size) or a shorter context (-c)",
+                   (unsigned long long)(bytes >> 20));
+}
+
+or_status_t or_kv_cache_create_in(const or_kv_memory_t *memory, const or_kv_shape_t *shape,
+                                  uint32_t pages_max, or_kv_cache_t **cache_p)
+{
+    return create(memory, shape, NULL, pages_max, cache_p);
+}
+
+or_status_t or_kv_cache_create(const or_kv_shape_t *shape, uint32_t pages_max,
+                               or_kv_cache_t **cache_p)
+{
+    return create(&or_kv_memory_host, shape, NULL, pages_max, cache_p);
+}
+
+or_status_t or_kv_cache_create_bounded(const or_kv_shape_t *shape, const or_kv_windows_t *windows,
+                                       uint32_t pages_max, or_kv_cache_t **cache_p)
+{
+    or_kv_frames_t *frames = NULL;
+    or_status_t status = or_kv_frames_create(shape, windows, pages_max, &frames);
+    status =
+        status != OR_OK ? status : create(&or_kv_memory_host, shape, frames, pages_max, cache_p);
+    if (status != OR_OK) {
+        or_kv_frames_destroy(&frames);
+    }
+    return status;
+}
+
+void or_kv_cache_destroy(or_kv_cache_t **cache_p)
+{
+    or_kv_cache_t *cache = *cache_p;
+    if (cache == NULL) {
+        return;
+    }
+    assert(cache->first == NULL && cache->free_count == cache->pages_max);
+    cache->memory->give_pages(cache);
+    or_kv_frames_destroy(&cache->frames);
+    free(cache->free);
+    free(cache->holders);
+    free(cache);
+    *cache_p = NULL;
+}
+
+uint32_t or_kv_cache_pages(const or_kv_cache_t *cache)
+{
+    return cache->pages_max;
+}
+
+uint32_t or_kv_cache_pages_free(const or_kv_cache_t *cache)
+{
+    const or_kv_frames_t *frames = cache->frames;
+    return frames != NULL && frames->free_count < cache->free_count ? frames->free_count
+                                                                    : cache->free_count;
+}
+
+uint32_t or_kv_cache_pages_unused(const or_kv_cache_t *cache)
+{
+    const or_kv_frames_t *frames = cache->frames;
+    uint64_t share = frames != NULL && frames->frames_max > 0
+                         ? (uint64_t)cache->pages_max * frames->free_count / frames->frames_max
+                         : cache->free_count;
+    return share < cache->free_count ? (uint32_t)share : cache->free_count;
+}
+
+uint64_t or_kv_cache_bytes(const or_kv_cache_t *cache)
+{
+    return cache->pages_max * (uint64_t)cache->page_bytes + or_kv_cache_window_bytes(cache);
+}
+
+uint64_t or_kv_cache_window_bytes(const or_kv_cache_t *cache)
+{
+    return cache->frames != NULL ? or_kv_cache_frames(cache) * (uint64_t)cache->frames->frame_bytes
+                                 : 0;
+}
+
+uint32_t or_kv_cache_frames(const or_kv_cache_t *cache)
+{
+    return cache->frames != NULL ? cache->frames->frames_max : 0;
+}
+
+uint32_t or_kv_cache_pages_shared(const or_kv_cache_t *cache)
+{
+    uint32_t shared = 0;
+    for (uint32_t page = 0; page < cache->pages_max; page++) {
+        shared += cache->holders[page] > 1;
+    }
+    return shared;
+}
