@@ -10,6 +10,7 @@
 #include "common/base/options/program.h"
 #include "common/decode/token_tree.h"
 #include "common/gguf/packed.h"
+#include "common/model/cpu/workers.h"
 #include "drafter/drafter.h"
 #include "drafter/session.h"
 #include "proto/net/edge.h"
@@ -50,7 +51,7 @@ static const or_option_t table[] = {
     {"owner", NULL, OR_OPTION_STRING, offsetof(config_t, owner), "NAME",
      "serve this owner's sessions only; not given: everybody's"},
     {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N",
-     "threads; 0: one a CPU it may use"},
+     "threads; 0: one a CPU it may use", .bounds = OR_THREADS_BOUNDS},
     OR_CPU_OPTIONS(config_t, cpus),
     OR_GPU_OPTIONS(config_t, gpu),
     OR_GPU_LIST_OPTION(config_t, list_devices),

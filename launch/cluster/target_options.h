@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "common/base/cpus.h"
+#include "common/model/cpu/workers.h"
 #include "common/model/gpu/gpu_choice.h"
 
 typedef struct {
@@ -30,9 +31,9 @@ extern const or_option_t or_target_options[];
      "context in tokens; 0: what the model was made for, or there is memory for",                  \
      .bounds = OR_CONTEXT_BOUNDS},                                                                 \
     {"threads", "t", OR_OPTION_UINT32, offsetof(type, threads), "N",                               \
-     "threads of the target; 0: one a CPU it may use"},                                            \
+     "threads of the target; 0: one a CPU it may use", .bounds = OR_THREADS_BOUNDS},               \
     {"threads-draft", "td", OR_OPTION_UINT32, offsetof(type, draft_threads), "N",                  \
-     "threads of the draft model; 0: one a CPU it may use"}
+     "threads of the draft model; 0: one a CPU it may use", .bounds = OR_THREADS_BOUNDS}
 // clang-format on
 
 or_target_options_t or_target_options_default(void);

@@ -33,6 +33,8 @@ class Command(unittest.TestCase):
         self.assertIn("-md", outrider("generate", "-p", "x", "-m", TARGET, "--accept", "sps", code=2)[1])
         self.assertIn("--draft-temp", outrider("generate", "-p", "x", "--draft-temp", "-0.5", code=2)[1])
         self.assertIn("--ctx-size", outrider("generate", "-p", "x", "-c", 1, code=2)[1])
+        for command in (["generate", "-p", "x"], ["up"], ["bench"]):
+            self.assertIn("--threads-draft: 257 is not between 0 and 256", outrider(*command, "-td", 257, code=2)[1])
         self.assertNotIn("nearest", outrider("generate", "--frobnicate", code=2)[1])
         self.assertNotIn("nearest", outrider("frobnicate", code=2)[1])
         self.assertIn("generate -p TEXT", outrider("generate", "Once upon a time", code=2)[1])
@@ -41,7 +43,7 @@ class Command(unittest.TestCase):
 
     def test_the_roles_name_the_range(self):
         for program in ("outrider-drafter", "outrider-verifier"):
-            for words in (["--draft-nodes-max", 0], ["--draft-nodes-max", 1025], ["-c", 1]):
+            for words in (["--draft-nodes-max", 0], ["--draft-nodes-max", 1025], ["-c", 1], ["-t", 257]):
                 self.assertIn(words[0], call(program, "-m", "x", "--connect", "tcp://127.0.0.1:1", *words, code=2)[1])
 
     def test_one_prompt(self):

@@ -15,6 +15,11 @@
 #include "common/base/status.h"
 
 #define OR_THREADS_MAX 256u
+// The bounds of an option that says how many (or_bounds_t); 0: as many as suit.
+#define OR_THREADS_BOUNDS                                                                          \
+    {                                                                                              \
+        0, OR_THREADS_MAX                                                                          \
+    }
 
 typedef struct or_workers or_workers_t;
 
