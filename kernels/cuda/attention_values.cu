@@ -27,6 +27,7 @@ typedef struct {
 } share_t;
 
 // Find this warp's share of the KV head's group, `queries` heads to a warp.
+template <bool WINDOWED>
 OR_DEVICE share_t find_share(const attention_t *a, const run_t *run, uint32_t kv_head,
                              uint32_t queries)
 {
@@ -40,7 +41,7 @@ OR_DEVICE share_t find_share(const attention_t *a, const run_t *run, uint32_t kv
     if (share.row < run->rows) {
         share.row += run->first;
         share.committed = a->seen[share.row].committed;
-        share.first_seen = first_seen_by(a, share.row);
+        share.first_seen = WINDOWED ? first_seen_by(a, share.row) : 0;
         uint32_t left = share.first < end ? end - share.first : 0;
         share.heads = left < queries ? left : queries;
     }
@@ -210,8 +211,9 @@ OR_DEVICE void leave_part(const attention_t *a, const share_t *share, uint32_t d
     }
 }
 
-// A block has 32 dimensions of a run, and all parts or (`apart`) one; its warps share them out by rows and heads.
-template <typename T, uint32_t QUERIES>
+// A block has 32 dimensions of a run, and all parts or (`apart`) one; its warps share them out by rows and heads. Windows
+// take registers, which others do without.
+template <typename T, uint32_t QUERIES, bool WINDOWED>
 OR_GLOBAL void sum_rows(attention_t a, or_cuda_rows_t to, uint32_t rows_max, bool apart)
 {
     OR_SHARED_DYNAMIC(float, values);
@@ -224,7 +226,8 @@ OR_GLOBAL void sum_rows(attention_t a, or_cuda_rows_t to, uint32_t rows_max, boo
     uint32_t lane = threadIdx.x % WARP;
     uint32_t slices = slices_of(&a);
     uint32_t d = blockIdx.y % slices * WARP + lane;
-    share_t share = find_share(&a, &run, kv_head, QUERIES);
+    run.first_seen = WINDOWED ? run.first_seen : 0;
+    share_t share = find_share<WINDOWED>(&a, &run, kv_head, QUERIES);
     const float *own_weights = weights + threadIdx.x / WARP * QUERIES * STAGE;
     sums_t<QUERIES> sums = {};
     sums.begin = (apart ? blockIdx.y / slices : part_of(run.first_seen)) * OR_ATTENTION_PART;
@@ -288,8 +291,9 @@ static int launch_values_of(or_cuda_t *cuda, const attention_t *a, const or_cuda
     bool apart = a->parts > 1 && blocks < ENOUGH && slices * a->parts <= GRID_MAX;
     dim3 grid(a->rows, apart ? slices * a->parts : slices, a->kv.kv_heads);
     size_t staged = STAGE * WARP + WARPS * QUERIES * STAGE;
-    int status = or_launch(cuda, sum_rows<T, QUERIES>, grid, dim3(WARPS * WARP),
-                           staged * sizeof(float), *a, *to, rows_max, apart);
+    int status = or_launch(
+        cuda, a->how.window > 0 ? sum_rows<T, QUERIES, true> : sum_rows<T, QUERIES, false>, grid,
+        dim3(WARPS * WARP), staged * sizeof(float), *a, *to, rows_max, apart);
     if (status != OR_CUDA_OK || !apart) {
         return status;
     }
