@@ -3,6 +3,7 @@
 
 #include <xxhash.h>
 
+#include "common/gguf/gguf_internal.h"
 #include "common/gguf/packed_internal.h"
 
 uint64_t or_packed_piece_bytes(const or_packed_t *packed, uint64_t piece)
@@ -36,8 +37,13 @@ static void *compare(void *argument)
     or_packed_t *packed = argument;
     uint64_t piece = atomic_fetch_add(&packed->next, 1);
     while (piece < packed->pieces && !atomic_load(&packed->stop)) {
-        if (packed->only == NULL || packed->only[piece]) {
-            or_packed_piece_check(packed, piece, packed->begin + piece * OR_PACKED_PIECE);
+        const unsigned char *at = packed->begin + piece * OR_PACKED_PIECE;
+        if (packed->only == NULL) {
+            or_packed_piece_check(packed, piece, at);
+        } else if (packed->only[piece]) {
+            or_packed_piece_check(packed, piece, at);
+            // Much of it may be what the caller reads himself. What he does not comes again when it is used.
+            or_gguf_release_bytes(packed->file, at, or_packed_piece_bytes(packed, piece));
         }
         piece = atomic_fetch_add(&packed->next, 1);
     }
