@@ -68,13 +68,13 @@ typedef struct {
 typedef struct {
     char architecture[32];
     uint32_t layers, width, heads, kv_heads, head_dim, ffn, vocab_size, context;
+    // The positions that a row attends to in layers with a window, and how many of those there are; 0: there are none.
+    uint32_t window, window_layers;
     // Of a model whose FFN is experts: how many there are and how many of them a row takes; `ffn` is that of one. A
     // shared expert, which all rows take, has a size of its own. 0: there are none.
     uint32_t experts, experts_used, shared_ffn;
     // The first layers may have an FFN without experts instead, of a size of its own.
     uint32_t dense_layers, dense_ffn;
-    // Layers whose rows attend to the last `window` positions only, and how many they are; 0: there are none.
-    uint32_t window, window_layers;
     uint64_t parameters;
 } or_model_shape_t;
 
