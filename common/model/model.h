@@ -71,6 +71,8 @@ typedef struct {
 typedef struct {
     char architecture[32];
     uint32_t layers, width, heads, kv_heads, head_dim, ffn, vocab_size, context;
+    // The positions that a row attends to in layers with a window, and how many of those there are; 0: there are none.
+    uint32_t window, window_layers;
     // Of a model whose FFN is experts: how many there are and how many of them a row takes; `ffn` is that of one. A
     // shared expert, which all rows take, has a size of its own. 0: there are none.
     uint32_t experts, experts_used, shared_ffn;
@@ -85,8 +87,6 @@ typedef struct {
     uint32_t latent, query_latent;
     // The elements of a head as its query is projected, and as the output matrix reads it: head_dim, but in latent attention.
     uint32_t query_dim, value_dim;
-    // Layers whose rows attend to the last `window` positions only, and how many they are; 0: there are none.
-    uint32_t window, window_layers;
     uint64_t parameters;
 } or_model_shape_t;
 
