@@ -388,6 +388,15 @@ static void what_cannot_be_is_refused(void **state)
     unlink(packed_path);
 }
 
+static void weights_that_do_not_fit_leave_room(void **state)
+{
+    (void)state;
+    assert_int_equal(or_model_weights_room(1000, 1000), 1000);
+    assert_int_equal(or_model_weights_room(1001, 1000), 750);
+    assert_int_equal(or_model_weights_room(UINT64_MAX, UINT64_MAX - 1), UINT64_MAX / 4 * 3);
+    assert_int_equal(or_model_weights_room(1, 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +409,7 @@ int main(void)
         cmocka_unit_test(a_file_that_is_cut_gives_no_logits),
         cmocka_unit_test(a_wrong_byte_gives_no_logits),
         cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(weights_that_do_not_fit_leave_room),
     };
     return cmocka_run_group_tests(tests, packed_folder_make, packed_folder_remove);
 }
