@@ -333,6 +333,10 @@ OTHER_PRE_TOKENIZERS = {
     "gpt-4o": cut_by(CASED.replace("SUFFIX", "(?i:'s|'t|'re|'ve|'m|'ll|'d)?").replace("NUMBERS", "{1,3}"), **REMOVED),
     "tekken": cut_by(CASED.replace("SUFFIX", "").replace("NUMBERS", "")),
     "gpt-2": cut_by(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"),
+    "deepseek-v3": {"type": "Sequence", "pretokenizers": [CUT | {"pattern": {"Regex": pattern}} for pattern in (
+        r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+        r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^CRLF\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[CRLF]*|\s*[CRLF]+|\s+(?!\S)|\s+"""
+        .replace("CRLF", "\r\n"))] + [BYTES]},
 }
 PRE_TOKENIZERS = {
     "gpt-2": GPT_2,

@@ -24,6 +24,11 @@
     CAPITALS "*" SMALLS "+" suffix "|" CAPITALS "+" SMALLS "*" suffix "|" numbers                  \
              "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define SUFFIX "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+#define HAN_AND_KANA /* U+4E00 to U+9FA5, U+3040 to U+309F and U+30A0 to U+30FF */                 \
+    "[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+"
+#define DEEPSEEK                                                                                   \
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?"           \
+    "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 // Of rows with the same steps the first one is taken whose rule treats pieces that are tokens as the tokenizer does
 // ("ignore_merges"). Where a pattern leaves nothing between its matches, dropping that is the same ("Removed").
@@ -44,6 +49,7 @@ static const struct {
      "qwen35", true},
     {"split " GPT_4O(SUFFIX, "\\p{N}{1,3}") "\nbytes", "gpt-4o", true},
     {"split " GPT_4O("", "\\p{N}") "\nbytes", "tekken", true},
+    {"split \\p{N}{1,3}\nsplit " HAN_AND_KANA "\nsplit " DEEPSEEK "\nbytes", "deepseek-v3", false},
 };
 
 // ---- the steps ----
