@@ -18,6 +18,7 @@
 #include "common/model/cpu/workers.h"
 #include "proto/net/edge.h"
 #include "proto/net/endpoint.h"
+#include "verifier/loaded.h"
 #include "verifier/ranks_mpi.h"
 #include "verifier/readiness.h"
 #include "verifier/verifier.h"
@@ -169,44 +170,6 @@ static const char *refused(const void *role)
     return or_verifier_refused(served->verifier);
 }
 
-static void log_memory(const or_model_t *model)
-{
-    or_model_memory_t memory = or_model_memory(model);
-    or_log(OR_LOG_INFO,
-           "weights %" PRIu64 " MiB, KV cache %" PRIu32 " pages of %u positions (%" PRIu64
-           " MiB), buffers %" PRIu64 " MiB",
-           memory.weights >> 20, or_kv_cache_pages(or_model_cache(model)), OR_KV_PAGE,
-           memory.cache >> 20, memory.buffers >> 20);
-    if (memory.windows > 0) {
-        or_log(OR_LOG_INFO,
-               "of the KV cache %" PRIu64 " MiB are for layers with a window, which keep the last "
-               "positions of each text",
-               memory.windows >> 20);
-    }
-    if (memory.mapped > 0) {
-        or_log(OR_LOG_INFO,
-               "%" PRIu64 " MiB of the weights are mapped from their packed file, which is "
-               "compared with its checksums until the first pass",
-               memory.mapped >> 20);
-    }
-    if (memory.streamed > 0) {
-        or_log(OR_LOG_INFO,
-               "%" PRIu32 " of %" PRIu32 " layers stay on disk: each pass reads %s%" PRIu64
-               " MiB of the packed file, by way of %" PRIu64 " MiB (--weights-memory)",
-               memory.streamed_layers, memory.layers,
-               or_model_shape(model)->experts > 0 ? "up to " : "", memory.streamed >> 20,
-               memory.streamed_buffers >> 20);
-    }
-}
-
-static void log_sums(const or_model_t *model)
-{
-    const char *sums = or_model_sums(model);
-    if (sums != NULL) {
-        or_log(OR_LOG_INFO, "ranks add up by %s", sums);
-    }
-}
-
 // Return how many sessions to offer. Sessions that a GPU has no room for are not: their texts wait at the
 // coordinator.
 static uint32_t offered_sessions(const config_t *config, const or_model_t *model)
@@ -242,8 +205,8 @@ static or_status_t serve(const config_t *config, or_readiness_t *readiness,
                                         .stats_ms = config->stats_ms,
                                         .step_delay_us = config->step_delay_ms * 1000,
                                         .no_prefix_sharing = !config->prefix_sharing};
-    log_memory(process->model);
-    log_sums(process->model);
+    or_loaded_log_memory(process->model);
+    or_loaded_log_sums(process->model);
     or_hello_t hello = or_verifier_hello(&shape, process->gguf, process->model, process->vocab);
     or_status_t status = or_edge_process_greet(process, &hello);
     if (status == OR_OK) {
@@ -288,7 +251,7 @@ static or_status_t follow(const config_t *config, const loading_t *loading, bool
     }
     *alone = status != OR_ERR_MISMATCH;
     if (status == OR_OK) {
-        log_memory(model);
+        or_loaded_log_memory(model);
         status = or_model_follow(model);
         if (status != OR_OK) {
             end_job(or_error_text());

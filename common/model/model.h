@@ -60,7 +60,7 @@ typedef struct {
     // wish it. NULL: "off". Where it cannot be used that is logged, and the weights are packed.
     const char *packed;
     // Bytes of memory that weights of this rank may have: layers that do not fit stay in the packed file, and are read while others
-    // are computed (cpu/streamed.h). It needs such a file and a CPU. 0: or_model_weights_room, where there is such a file.
+    // are computed (streamed.h). It needs such a file and a CPU. 0: or_model_weights_room, where there is such a file.
     uint64_t weights_memory;
     // The device that passes run on, with weights, K and V in its memory: with both cache types
     // F32 or both F16. NULL: the CPU. Borrowed for the load. Each of several ranks says so for itself.

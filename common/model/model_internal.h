@@ -23,7 +23,7 @@
 #include "common/model/cpu/importance.h"
 #include "common/model/cpu/latent.h"
 #include "common/model/cpu/products.h"
-#include "common/model/cpu/streamed.h"
+#include "common/model/streamed.h"
 #include "common/model/kv/kv_cache_internal.h"
 #include "common/model/model.h"
 #include "common/model/ranks/lockstep.h"

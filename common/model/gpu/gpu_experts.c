@@ -146,8 +146,8 @@ void or_gpu_route(or_model_t *model, const or_layer_t *layer, uint32_t rows)
     }
     const or_cuda_choice_t choice = {.experts = model->shape.experts,
                                      .used = model->shape.experts_used,
-                                     .sigmoid = model->arch->gates_by_sigmoid,
-                                     .normalised = model->arch->normalises_experts,
+                                     .sigmoid = model->shape.routes_by_sigmoid,
+                                     .normalised = model->shape.normalises_experts,
                                      .scale = model->numbers.expert_scale,
                                      .logit_bias = layer->logit_bias,
                                      .choice_bias = layer->router_bias};

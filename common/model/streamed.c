@@ -1,4 +1,4 @@
-#include "common/model/cpu/streamed.h"
+#include "common/model/streamed.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
