@@ -23,11 +23,11 @@
 #include "common/model/cpu/importance.h"
 #include "common/model/cpu/latent.h"
 #include "common/model/cpu/products.h"
-#include "common/model/streamed.h"
 #include "common/model/kv/kv_cache_internal.h"
 #include "common/model/model.h"
 #include "common/model/ranks/lockstep.h"
 #include "common/model/ranks/shards.h"
+#include "common/model/streamed.h"
 
 // Most rows of a pass, and the sequences that there is room for, where nobody says.
 #define OR_ROWS_DEFAULT 256u
