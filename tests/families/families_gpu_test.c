@@ -19,6 +19,11 @@
 #define WINDOW ".sliding_window"
 #define ORIGINAL ".original_context_length"
 #define CONTEXT ".context_length"
+#ifdef __SANITIZE_ADDRESS__ // ten times slower, and what comes over is the same for every family
+#define EVERY 4u
+#else
+#define EVERY 1u
+#endif
 
 typedef struct {
     const char *name;
@@ -159,7 +164,7 @@ static void same_bits_or_refused(void **state)
 static void same_bits_with_layers_away(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(families); i++) {
+    for (size_t i = 0; i < COUNT(families); i += EVERY) {
         if (families[i].lack == NULL && families[i].positions < POSITIONS_MOST) {
             check(&families[i], false, 2);
         }
