@@ -50,8 +50,8 @@ typedef struct {
     uint32_t *taken;         // the number of experts that some row takes
 } or_cuda_entries_t;
 
-// Return the most groups of at most group_rows entries that so many entries can make. Each expert has one, and one more for
-// each group_rows that it has beside its first entry.
+// Return the most groups of at most group_rows entries that so many entries can make. Each expert that is taken has one, and
+// another for each group_rows entries behind its first.
 static inline uint32_t or_cuda_groups_max(uint32_t experts, uint32_t entries, uint32_t group_rows)
 {
     uint32_t taken = entries < experts ? entries : experts;

@@ -19,6 +19,11 @@
 #define WINDOW ".sliding_window"
 #define ORIGINAL ".original_context_length"
 #define CONTEXT ".context_length"
+#ifdef __SANITIZE_ADDRESS__ // ten times slower, and what comes over is the same for every family
+#define EVERY 4u
+#else
+#define EVERY 1u
+#endif
 
 typedef struct {
     const char *name;
@@ -72,11 +77,6 @@ static const family_t quantised[] = {{"mixtral/0", NULL, NULL, 0, 0},
                                      {"glm4moe/0", NULL, NULL, 0, 0}};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
-#ifdef __SANITIZE_ADDRESS__ // an emulated GPU is ten times slower then, and layers come over in one way for every family
-#define EVERY 4u
-#else
-#define EVERY 1u
-#endif
 
 // All logits of a text of `positions` tokens, STEPS more and a tree behind it: two guesses, below the first another two.
 static uint32_t run(or_model_t *model, uint32_t positions, float *logits)
