@@ -44,24 +44,26 @@ typedef struct {
     const char *controllers; // in a line of /proc/self/cgroup
     const char *mount;
     const char *limit, *usage; // files of a group
-    const char *cache;         // in its memory.stat: pages of files, which it can give back
+    const char *cache[2];      // in its memory.stat: pages of files, which it can give back
 } hierarchy_t;
 
 static const hierarchy_t hierarchies[] = {
-    {"", "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file "},
+    {"", "sys/fs/cgroup", "memory.max", "memory.current", {"inactive_file ", "active_file "}},
     {"memory", "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-     "total_inactive_file "},
+     {"total_inactive_file ", "total_active_file "}},
 };
 
 static uint64_t room_of_group(const hierarchy_t *hierarchy, const char *folder)
 {
     uint64_t limit = read_number(folder, hierarchy->limit, "");
     uint64_t usage = read_number(folder, hierarchy->usage, "");
-    uint64_t cache = read_number(folder, "memory.stat", hierarchy->cache);
     if (limit == NOTHING || usage == NOTHING) {
         return limit;
     }
-    usage -= cache != NOTHING ? least(cache, usage) : 0;
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t cache = read_number(folder, "memory.stat", hierarchy->cache[i]);
+        usage -= cache != NOTHING ? least(cache, usage) : 0;
+    }
     return limit - least(limit, usage);
 }
 

@@ -291,7 +291,7 @@ static uint64_t weights_memory(const or_model_t *model, const or_model_options_t
     if (options->weights_memory > 0) {
         return options->weights_memory;
     }
-    return model->gpu == NULL && room < bytes ? room : 0;
+    return model->gpu == NULL && room < bytes ? (room > 0 ? room : 1) : 0;
 }
 
 // Its checksums are compared by as many threads as passes have; where only a part of it is, that begins later.

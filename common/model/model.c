@@ -99,6 +99,12 @@ bool or_model_is_lost(const or_model_t *model)
 
 // ---- passes ----
 
+void or_model_set_between(or_model_t *model, or_model_between_t *between, void *context)
+{
+    model->between = between;
+    model->between_context = context;
+}
+
 or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint32_t count)
 {
     if (!or_ranks_is_leader(model->ranks)) {

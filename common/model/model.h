@@ -185,6 +185,10 @@ or_status_t or_model_open_sequence(or_model_t *model, uint32_t slots_max,
 // logits of the pass, or in the next pass; the model cannot be used any more then. So may a model of a packed file,
 // where that is damaged or was changed: the first pass waits until all of it was compared with its checksums.
 or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint32_t count);
+// Call `between` many times during each pass on a CPU, in its thread, from now on: a pass may take longer than peers wait for a
+// sign of life. It must not touch the model. NULL: no more.
+typedef void or_model_between_t(void *context);
+void or_model_set_between(or_model_t *model, or_model_between_t *between, void *context);
 
 // Write the logits of rows first .. first + count - 1 of the last pass into out [count][vocab_size]. The head is only
 // computed for rows asked for; asking twice computes twice and gives the same bits. OR_ERR_INVALID if out of the last

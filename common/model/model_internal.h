@@ -122,6 +122,8 @@ typedef struct {
 } or_attention_scratch_t;
 
 struct or_model {
+    or_model_between_t *between; // NULL: nothing
+    void *between_context;
     const or_gguf_t *gguf;
     const or_arch_t *arch;
     const or_kernels_t *kernels;

@@ -135,6 +135,14 @@ static or_status_t each_matrix(or_streamed_t *s, uint32_t index, each_t *each)
     return status;
 }
 
+// Experts are read once they are chosen. Latent attention has a matrix for each head, too, but all rows read all of these.
+static bool is_chosen(const or_streamed_t *s, const layer_t *layer, const or_matrix_t *matrix)
+{
+    const or_layer_t *of = &s->model->layers[layer - s->layers];
+    return matrix->experts > 1 && (matrix == &of->expert_gate || matrix == &of->expert_up ||
+                                   matrix == &of->expert_down);
+}
+
 static or_status_t find_matrix(or_streamed_t *s, layer_t *layer, const char *name,
                                or_matrix_t *matrix)
 {
@@ -146,7 +154,7 @@ static or_status_t find_matrix(or_streamed_t *s, layer_t *layer, const char *nam
     }
     layer->matrix_bytes += matrix->bytes;
     return add_matrix(&layer->all, layer->base, matrix) &&
-                   (matrix->experts > 1 || add_matrix(&layer->common, layer->base, matrix))
+                   (is_chosen(s, layer, matrix) || add_matrix(&layer->common, layer->base, matrix))
                ? OR_OK
                : or_fail(OR_ERR_NO_MEMORY, "no memory for the places of a layer");
 }

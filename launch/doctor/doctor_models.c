@@ -107,7 +107,7 @@ static void check_room(or_doctor_t *doctor, const or_doctor_model_t *model, cons
             ? "each pass waits for the disk; more memory, or several ranks, are faster"
             : "make the packed file, from which they are read, with `outrider model pack`",
         "about %s of the weights do not fit into memory%s", or_doctor_bytes(bytes - room).text,
-        packed != NULL ? ": they stay on disk and are read in each pass" : "");
+        packed != NULL ? ": on a CPU they stay on disk and are read in each pass" : "");
     or_packed_close(&packed);
 }
 

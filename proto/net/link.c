@@ -441,6 +441,14 @@ static int64_t tick_hello(or_link_t *link, int64_t now)
     return link->hello_due_ns;
 }
 
+void or_link_beat(or_link_t *link)
+{
+    or_link_peer_t *hub = &link->peers[0];
+    if (hub->welcomed && or_link_now(link) - hub->sent_ns >= link->heartbeat_ns) {
+        send_heartbeat(link, hub, (or_heartbeat_t){0});
+    }
+}
+
 int64_t or_link_tick(or_link_t *link)
 {
     int64_t now = or_link_now(link);

@@ -49,6 +49,8 @@ bool or_link_is_drained(const or_link_t *link);
 
 // Send Hello and heartbeats that are due, and return when the next one is due. Call it in every turn of the loop.
 int64_t or_link_tick(or_link_t *link);
+// Edge: send the hub a heartbeat if one is due, and do nothing else, in the middle of work that takes longer than a turn.
+void or_link_beat(or_link_t *link);
 // Sleep until a frame waits or `deadline_ns` (of the link's clock); early returns are harmless.
 void or_link_wait(or_link_t *link, int64_t deadline_ns);
 

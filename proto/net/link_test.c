@@ -342,6 +342,22 @@ static void heartbeats_fill_the_silence_only(void **context)
     assert_in_range(rest, 99 * beat, 101 * beat); // the hub's heartbeats alone
 }
 
+static void a_beat_in_the_middle_of_work_is_a_sign_of_life(void **context)
+{
+    fixture_t *fixture = *context;
+    run(fixture, INTERVAL_NS);
+    or_link_t *link = fixture->edges[0].link;
+    fixture->edges[0].link = NULL; // it works, and has no turns meanwhile
+    for (int i = 0; i < 6 * OR_LINK_SILENCE; i++) {
+        run(fixture, INTERVAL_NS / 2);
+        or_link_beat(link);
+    }
+    assert_int_equal(fixture->hub.lost, 0);
+    run(fixture, 2 * SILENCE_NS);
+    assert_int_equal(fixture->hub.lost, 1);
+    fixture->edges[0].link = link;
+}
+
 // The hub's number for the first edge.
 static or_peer_t first_edge(fixture_t *fixture)
 {
@@ -771,6 +787,7 @@ int main(void)
         WITH_WORLD(a_new_connection_is_greeted_at_once),
         WITH_WORLD(no_greetings_pile_up_while_there_is_no_connection),
         WITH_WORLD(heartbeats_fill_the_silence_only),
+        WITH_WORLD(a_beat_in_the_middle_of_work_is_a_sign_of_life),
         WITH_WORLD(a_hub_knows_how_far_a_peer_has_read),
         WITH_WORLD(an_answer_cannot_be_guessed),
         WITH_WORLD(bytes_agree_on_both_sides),

@@ -102,7 +102,7 @@ class OnACluster(unittest.TestCase):
                              (["--accept", "recursive", "--draft-method", "rsd-c", "--draft-shape", "4x2x1"], ("rsd-c", "recursive")),
                              (["--accept", "recursive", "--draft-shape", "3x4", "--distribution-entries", 2], ("rsd-s", "recursive")),
                              (["--draft-method", "mcsd", "--draft-shape", "2x2x2"], ("mcsd", "coupled"))):
-            line = self.ask("--temp", 0, "--ignore-eos", "--draft-policy", "fixed", *words, prompt=reference()[0]["text"], count=64)
+            line = self.ask("--temp", 0, "-s", 1, "--ignore-eos", "--draft-policy", "fixed", *words, prompt=reference()[0]["text"], count=64)
             self.assertEqual(line["tokens"][:len(sure)], sure, words)
             self.assertEqual((line["draft_method"], line["accept"]), names)
             self.assertNotIn("note", line)

@@ -152,11 +152,12 @@ static void any_weights_have_the_same_bits(void **state)
     }
 }
 
-// Parts of tensors, windows, experts, and a first layer without experts.
+// Parts of tensors, windows, experts, a first layer without experts, and matrices of each head.
 static void any_layers_have_the_same_bits(void **state)
 {
     (void)state;
-    static const char *const names[] = {"phi3/1", "gemma3/0", "qwen3moe/0", "glm4moe/0"};
+    static const char *const names[] = {"phi3/1",    "gemma3/0", "qwen3moe/0",
+                                        "glm4moe/0", "phimoe/0", "deepseek-v2/1"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = family_file_make(names[i]);
         check_model(path, 1);

@@ -257,12 +257,21 @@ static void fail_all(or_verifier_t *verifier)
     }
 }
 
+// The coordinator takes a verifier for lost that says nothing for ten heartbeats.
+static void show_life(void *context)
+{
+    const or_verifier_t *verifier = context;
+    or_link_beat(verifier->edge.link);
+}
+
 static void run(or_verifier_t *verifier, int64_t began_ns)
 {
     or_batch_t *batch = &verifier->batch;
     or_stats_t *stats = &verifier->stats;
     int64_t head_before = or_judge_head_ns(verifier->judge);
+    or_model_set_between(verifier->model, show_life, verifier);
     or_status_t status = run_batch(batch, verifier->model);
+    or_model_set_between(verifier->model, NULL, NULL);
     if (status != OR_OK) {
         if (!breaks_ranks(verifier, status)) {
             fail_all(verifier);

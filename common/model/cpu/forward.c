@@ -214,7 +214,10 @@ static or_status_t run_steps(or_model_t *model, uint32_t rows)
     const or_pass_op_t *end = step + model->steps.count;
     or_status_t status = OR_OK;
     while (status == OR_OK && step < end) {
-        if (step->on_batch != NULL) { // only these read matrices
+        if (step->on_batch != NULL) { // only these read matrices, and take long
+            if (model->between != NULL) {
+                model->between(model->between_context);
+            }
             status = or_streamed_enter(model->streamed, step->layer_index);
             status = status != OR_OK ? status : step->on_batch(model, step, rows);
             step++;
