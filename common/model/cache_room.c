@@ -68,23 +68,25 @@ typedef struct {
     uint64_t pages, frames;
 } room_t;
 
-// Return what there is room for in so many bytes. Frames of `sequences` get half of them at most. Where pages are that
-// few all have frames.
+// Return what there is room for in so many bytes. Frames of `sequences` get half of them, or what the pages of as many full
+// contexts leave. Where pages are that few all have frames.
 static room_t room_within(const cost_t *cost, uint64_t bytes, uint64_t sequences)
 {
     uint64_t together = bytes / most(cost->page_bytes + cost->frame_bytes, 1);
     if (cost->frames_each == 0) {
         return (room_t){together, 0};
     }
-    uint64_t frames = least(sequences * cost->frames_each, bytes / 2 / most(cost->frame_bytes, 1));
+    const uint64_t asked = sequences * cost->frames_each, all_pages = sequences * cost->pages_each;
+    if (cost->page_bytes == 0 && together >= cost->frames_each) { // all layers have windows
+        return (room_t){all_pages, least(asked, together)};
+    }
+    const uint64_t kept = least(bytes / 2, all_pages * cost->page_bytes);
+    uint64_t frames = least(asked, (bytes - kept) / most(cost->frame_bytes, 1));
     frames = most(frames, cost->frames_each);
     if (frames >= together) {
         return (room_t){together, together};
     }
-    // Pages cost nothing where all layers have windows.
-    uint64_t pages = cost->page_bytes > 0 ? (bytes - frames * cost->frame_bytes) / cost->page_bytes
-                                          : sequences * cost->pages_each;
-    return (room_t){pages, frames};
+    return (room_t){(bytes - frames * cost->frame_bytes) / most(cost->page_bytes, 1), frames};
 }
 
 // Return how many frames there is room for beside so many pages, and at least those of one sequence.

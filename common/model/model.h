@@ -96,6 +96,7 @@ typedef struct {
 // of its full context took more than a GiB, else F32. It follows from the file alone, as texts depend on it.
 or_kv_type_t or_model_cache_type(const or_model_shape_t *shape);
 // Return the bytes of K and V of one text of the model's full context, in that type, on the CPU with the usual options.
+// Passes of more rows need some more for layers with a window.
 uint64_t or_model_cache_bytes(const or_model_shape_t *shape);
 // Find a cache type by its name; "auto" is OR_KV_BY_MODEL. OR_ERR_INVALID, with those there are.
 or_status_t or_model_cache_type_parse(const char *name, or_kv_type_t *type);

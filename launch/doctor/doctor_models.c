@@ -58,7 +58,7 @@ static bool check_shape(or_doctor_t *doctor, or_doctor_model_t *model, const or_
                             "\"Pairing models\")");
         return false;
     }
-    model->memory = or_model_cache_bytes(&shape);
+    model->memory = or_model_cache_bytes(&shape); // on the CPU: GPUs keep whole texts
     or_doctor_say(doctor, OR_CHECK_OK, name.text, NULL,
                   "%s, %.1f million parameters, %" PRIu32 " layers, context %" PRIu32,
                   shape.architecture, (double)shape.parameters / 1e6, shape.layers, shape.context);
@@ -130,7 +130,7 @@ static void check_weights(or_doctor_t *doctor, or_doctor_model_t *model, const o
     uint64_t cache = model->memory;
     model->memory += bytes;
     or_doctor_say(doctor, OR_CHECK_OK, name.text, NULL,
-                  "%s in memory (tensors: %s); %s more for the cache of a full context",
+                  "%s in memory (tensors: %s); %s more for the cache of a full context on a CPU",
                   or_doctor_bytes(bytes).text, types, or_doctor_bytes(cache).text);
     check_room(doctor, model, gguf, bytes);
 }

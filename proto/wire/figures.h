@@ -55,7 +55,8 @@ typedef enum {
     X(uint32_t, queue, 5, 0, 21, GAUGE, "verifier_queue", 1, "Sessions with work that waits.")     \
     X(uint32_t, sessions, 6, 0, 22, GAUGE, "verifier_sessions", 1, "Sessions with a place.")       \
     X(uint32_t, pages, 15, 0, 23, GAUGE, "verifier_pages", 1, "Pages of the cache.")               \
-    X(uint32_t, pages_free, 7, 0, 24, GAUGE, "verifier_pages_free", 1, "Pages that nobody holds.") \
+    X(uint32_t, pages_free, 7, 0, 24, GAUGE, "verifier_pages_free", 1, "Pages that nobody holds, or "  \
+      "fewer where layers with a window have less room left.")                                     \
     X(uint32_t, pages_shared, 16, 0, 25, GAUGE, "verifier_pages_shared", 1,                        \
       "Pages that several texts hold.")                                                            \
     X(uint32_t, page_positions, 17, OR_PUBLIC, 26, GAUGE, "verifier_page_positions", 1,            \

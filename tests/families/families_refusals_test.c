@@ -167,6 +167,10 @@ static void latent_attention_of_another_form_is_refused(void **state)
                       .number = 1.5F,
                       .word = "deepseek2.rope.scaling.attn_factor"});
     check(&(change_t){.model = "deepseek-v3/0",
+                      .key = "deepseek2.attention.temperature_scale",
+                      .number = 0.1F,
+                      .word = "deepseek2.attention.temperature_scale"});
+    check(&(change_t){.model = "deepseek-v3/0",
                       .drops = "deepseek2.expert_gating_func",
                       .word = "exp_probs_b.bias"});
 }

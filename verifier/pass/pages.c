@@ -99,7 +99,7 @@ static bool is_within_reach(const or_verifier_t *verifier, const or_vsession_t *
 }
 
 // Take pages from a session. The pages that it shares come first in a text and free nothing, so they stay, unless all
-// are shared.
+// are shared, or layers with a window have given up what goes on from there.
 static void take_from(or_verifier_t *verifier, or_vsession_t *giver)
 {
     uint32_t own = or_kv_sequence_pages_own(giver->kv);

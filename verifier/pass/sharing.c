@@ -155,6 +155,11 @@ void or_texts_keep(or_texts_t *texts, const or_vsession_t *session)
     }
     memcpy(fresh.tokens, session->log.tokens, length * sizeof *fresh.tokens);
     or_kv_sequence_share(fresh.kv, session->kv, length);
+    // There was no page for its end, and no window reaches what is before.
+    if (or_kv_sequence_length(fresh.kv) == 0) {
+        forget(&fresh);
+        return;
+    }
     *free_place(texts) = fresh;
 }
 

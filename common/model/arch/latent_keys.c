@@ -51,17 +51,25 @@ static or_status_t check_yarn(const or_arch_t *arch, const or_gguf_t *gguf)
                          or_gguf_path(gguf), key.text);
 }
 
-// How rotations grow is not in the file apart from how scores do.
+// How rotations grow is not in the file apart from how scores do; queries that grow with their position are not run here.
 static or_status_t check_growth(const or_arch_t *arch, const or_gguf_t *gguf)
 {
-    const or_metadata_key_t key = or_arch_key(arch, "rope.scaling.attn_factor");
-    float factor = 1;
-    or_status_t status =
-        or_gguf_has(gguf, key.text) ? or_gguf_get_f32(gguf, key.text, &factor) : OR_OK;
-    return status != OR_OK || factor == 1
-               ? status
-               : or_fail(OR_ERR_UNSUPPORTED, "%s of %s is %g; this version can only run 1",
-                         key.text, or_gguf_path(gguf), (double)factor);
+    static const struct {
+        const char *suffix;
+        float expected;
+    } numbers[] = {{"rope.scaling.attn_factor", 1}, {"attention.temperature_scale", 0}};
+    or_status_t status = OR_OK;
+    for (size_t i = 0; status == OR_OK && i < sizeof numbers / sizeof *numbers; i++) {
+        const or_metadata_key_t key = or_arch_key(arch, numbers[i].suffix);
+        float number = numbers[i].expected;
+        status = or_gguf_has(gguf, key.text) ? or_gguf_get_f32(gguf, key.text, &number) : OR_OK;
+        if (status == OR_OK && number != numbers[i].expected) {
+            status =
+                or_fail(OR_ERR_UNSUPPORTED, "%s of %s is %g; this version can only run %g",
+                        key.text, or_gguf_path(gguf), (double)number, (double)numbers[i].expected);
+        }
+    }
+    return status;
 }
 
 or_status_t or_arch_read_latent(const or_arch_t *arch, const or_gguf_t *gguf,

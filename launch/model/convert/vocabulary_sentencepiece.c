@@ -88,7 +88,8 @@ static json_t *list_added(const or_hf_tokenizer_t *from)
         const char *content = json_string_value(json_object_get(value, "content"));
         char *end = NULL;
         long id = strtol(key, &end, 10);
-        append_added(list, content != NULL ? content : "", *end == '\0' ? id : -1,
+        bool is_number = key[0] >= '0' && key[0] <= '9' && *end == '\0';
+        append_added(list, content != NULL ? content : "", is_number ? id : -1,
                      json_is_true(json_object_get(value, "special")));
     }
     return json_pack("{s:o}", "added_tokens", list);

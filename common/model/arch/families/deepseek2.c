@@ -1,4 +1,4 @@
-// DeepSeek V2, V2-Lite, V3 and R1, and others of their graph (Kimi K2, GLM 4.7 Flash): latent attention, and experts with some
+// DeepSeek V2, V2-Lite, V3 and R1, and others of their graph (Kimi K2): latent attention, and experts with some
 // that all rows take, behind first layers without experts. The file says how experts are chosen: V2's by a softmax, V3's by
 // sigmoids with a bias, of the best groups where there are groups.
 #include "common/model/arch/families/families.h"
