@@ -139,8 +139,8 @@ static or_status_t each_matrix(or_streamed_t *s, uint32_t index, each_t *each)
 static bool is_chosen(const or_streamed_t *s, const layer_t *layer, const or_matrix_t *matrix)
 {
     const or_layer_t *of = &s->model->layers[layer - s->layers];
-    return matrix->experts > 1 && (matrix == &of->expert_gate || matrix == &of->expert_up ||
-                                   matrix == &of->expert_down);
+    return matrix->experts > 1 &&
+           (matrix == &of->expert_gate || matrix == &of->expert_up || matrix == &of->expert_down);
 }
 
 static or_status_t find_matrix(or_streamed_t *s, layer_t *layer, const char *name,
@@ -180,10 +180,23 @@ static bool is_kept(uint32_t index, uint32_t kept, uint32_t count)
     return (uint64_t)(index + 1) * kept / count != (uint64_t)index * kept / count;
 }
 
+// Do two layers lie alike, so that they take the same bytes of a buffer?
+static bool lie_alike(const spans_t *a, const spans_t *b)
+{
+    bool alike = a->count == b->count;
+    for (uint32_t i = 0; alike && i < a->count; i++) {
+        alike = a->spans[i].at - a->spans[0].at == b->spans[i].at - b->spans[0].at &&
+                a->spans[i].bytes == b->spans[i].bytes;
+    }
+    return alike;
+}
+
 // Mark the layers on disk if `kept` of them are in memory, and return the bytes that all layers then take.
 static uint64_t mark_layers(or_streamed_t *s, uint32_t kept)
 {
     uint64_t in_memory = 0;
+    const spans_t *first = NULL;
+    bool alike = true;
     s->buffer_bytes = s->buffer_room = 0;
     s->on_disk = 0;
     for (uint32_t i = 0; i < s->layer_count; i++) {
@@ -196,10 +209,13 @@ static uint64_t mark_layers(or_streamed_t *s, uint32_t kept)
         }
         const or_packed_span_t *last = &spans->spans[spans->count - 1];
         const uint64_t room = last->at + last->bytes - spans->spans[0].at;
+        first = first == NULL ? spans : first;
+        alike = alike && lie_alike(first, spans);
         s->on_disk++;
         s->buffer_bytes = spans->bytes > s->buffer_bytes ? spans->bytes : s->buffer_bytes;
         s->buffer_room = room > s->buffer_room ? room : s->buffer_room;
     }
+    s->buffer_bytes = alike ? s->buffer_bytes : s->buffer_room; // by and by all of it is touched
     return in_memory + BUFFERS * s->buffer_bytes;
 }
 

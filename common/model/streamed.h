@@ -9,7 +9,7 @@
 // they are computed, and is seldom far enough ahead to wait.
 //
 // A layer's matrices point into the buffer that has it (packed_reader.h), at the distances that they have in the file. So a rank
-// reads its own parts, and what lies between them takes no memory.
+// reads its own parts, and what lies between them takes no memory where all layers on disk lie alike.
 //
 // Experts are read once they are chosen, into the same buffer; but ahead, all of them, in a pass with so many rows that most
 // are taken.
