@@ -1,11 +1,11 @@
 # Seconds that the longest tests of the gate take on two cores. CTest begins with them, so that none is left over at the end while a core idles.
-set(or_long_tests methods_text_test=110 service_security=80 text_is_plain_test=65 text_across_test=55 service_soak=41 model_bits_test=38 cli_status=36
-  cli_trouble=34 http_dashboard=33 families_bits_test=32 service_wire=28 http_streams=27 cli_generate=24 vocab_enumeration_test=23 policy_test=22
-  service_journal=22 cli_chat=20 orderings_test=19 enumeration_test=19 failover_test=19 http_bounds=18 service_up=18)
+set(or_long_tests cli_trouble=55 model_bits_test=40 methods_text_test=39 service_security=35 http_dashboard=34 families_bits_test=33 service_soak=32
+  service_wire=29 text_across_test=27 cli_generate=26 cli_status=26 text_is_plain_test=25 cli_chat=22 convert_refusals=21 cli_demo=21 service_journal=20
+  http_bounds=20 vocab_enumeration_test=19 orderings_test=19 failover_test=18)
 
 # Tests that run whole models, or whole trees, on an emulated GPU, and take long: the gate has the other emulated tests (launch/test.sh).
 set(or_twins accept_device_emulated_test builder_contenders_emulated_test builder_growth_emulated_test model_contenders_emulated_test model_emulated_test
-  model_growth_emulated_test model_layers_emulated_test model_tensor_emulated_test rejection_emulated_test tensor_emulated_test)
+  model_growth_emulated_test model_layers_emulated_test model_ranks_emulated_test model_tensor_emulated_test rejection_emulated_test tensor_emulated_test)
 
 # or_test_place(name): tell CTest how long it takes, and label it `twin` where it is one.
 function(or_test_place name)
