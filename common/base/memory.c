@@ -49,7 +49,10 @@ typedef struct {
 
 static const hierarchy_t hierarchies[] = {
     {"", "sys/fs/cgroup", "memory.max", "memory.current", {"inactive_file ", "active_file "}},
-    {"memory", "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+    {"memory",
+     "sys/fs/cgroup/memory",
+     "memory.limit_in_bytes",
+     "memory.usage_in_bytes",
      {"total_inactive_file ", "total_active_file "}},
 };
 
