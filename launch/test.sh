@@ -153,7 +153,8 @@ rest_part() {
   case $1 in
   clang-tidy) { [ -d build/release/tests/cross/aarch64 ] || tested release -R '^cross_aarch64$'; } && linted git ls-files ;;
   asan) small_suite asan "${instrumented[@]}" -R "$slow" ;;
-  emulated) suite release -L '^twin$' && suite asan "${instrumented[@]}" -R "$emulated" ;;
+  emulated) small_suite asan -LE '^(gpu|rest|long|process|layout|exactness|twin)$' -R "$emulated" ;;
+  twins) suite release -L '^twin$' && suite asan -L '^twin$' ;;
   tsan) small_suite tsan -L '^(threads|programs)$' -R "$slow_threads" ;;
   fuzz) fuzzed 30 ;;
   cuda) cuda_built all ;;
@@ -167,7 +168,7 @@ rest() {
   commit=$(git rev-parse HEAD 2>/dev/null || date +%s%N | sha1sum)
   export OR_TEST_SEED=${OR_TEST_SEED:-$((16#${commit:0:8}))}
   say "the rest, with OR_TEST_SEED=$OR_TEST_SEED"
-  for part in $({ names release -L "$1" && printf '%s\n' clang-tidy asan emulated tsan fuzz cuda; } | shuf --random-source=<(yes "$commit")); do
+  for part in $({ names release -L "$1" && printf '%s\n' clang-tidy asan emulated twins tsan fuzz cuda; } | shuf --random-source=<(yes "$commit")); do
     if [ "$mode" = --until ] && [ $SECONDS -ge $((60 * minutes)) ]; then
       left+=("$part")
     else
