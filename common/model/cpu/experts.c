@@ -27,25 +27,23 @@ size_t or_experts_entries_max(const or_model_t *model)
 
 // ---- layers without experts ----
 
-// They are run as a shared expert that is alone.
-static bool is_dense(const or_layer_t *layer)
+bool or_experts_is_dense(const or_layer_t *layer)
 {
     return layer->router.outputs == 0;
 }
 
-// The size of what all rows take, and this rank's part of it.
-static uint32_t common_ffn(const or_model_t *model, const or_layer_t *layer)
+uint32_t or_experts_common_ffn(const or_model_t *model, const or_layer_t *layer)
 {
-    return is_dense(layer) ? model->shape.dense_ffn : model->shape.shared_ffn;
+    return or_experts_is_dense(layer) ? model->shape.dense_ffn : model->shape.shared_ffn;
 }
 
-static uint32_t common_ffn_here(const or_model_t *model, const or_layer_t *layer)
+uint32_t or_experts_common_ffn_here(const or_model_t *model, const or_layer_t *layer)
 {
-    return or_span_length(is_dense(layer) ? model->share.dense_ffn : model->share.shared_ffn);
+    return or_span_length(or_experts_is_dense(layer) ? model->share.dense_ffn
+                                                     : model->share.shared_ffn);
 }
 
-// The most that a layer has here.
-static uint32_t common_ffn_max(const or_model_t *model)
+uint32_t or_experts_common_ffn_max(const or_model_t *model)
 {
     const uint32_t shared = or_span_length(model->share.shared_ffn);
     const uint32_t dense = or_span_length(model->share.dense_ffn);
@@ -109,13 +107,13 @@ bool or_experts_create(or_model_t *model)
     or_experts_t *experts = &model->experts;
     const quantised_t quantised = quantised_rows(model);
     experts->logits_stride = or_row_stride(model->shape.experts);
-    experts->shared_stride = or_row_stride(common_ffn_max(model));
+    experts->shared_stride = or_row_stride(or_experts_common_ffn_max(model));
     return each_array(model, or_parts_take) &&
            or_activations_init(&experts->h, or_experts_entries_max(model), model->shape.width,
                                quantised.h) == OR_OK &&
            (!has_common(model) ||
-            or_activations_init(&experts->shared_gate, rows_together(model), common_ffn_max(model),
-                                quantised.shared_gate) == OR_OK);
+            or_activations_init(&experts->shared_gate, rows_together(model),
+                                or_experts_common_ffn_max(model), quantised.shared_gate) == OR_OK);
 }
 
 void or_experts_free(or_model_t *model)
@@ -287,7 +285,7 @@ static void activate_shared(void *context, uint32_t worker, uint32_t begin, uint
     const or_experts_t *experts = &model->experts;
     for (uint32_t row = begin; row < end; row++) {
         activate(model, &experts->shared_gate, experts->shared_up + row * experts->shared_stride,
-                 common_ffn_here(model, tile->layer), row,
+                 or_experts_common_ffn_here(model, tile->layer), row,
                  or_experts_shared_weight(model, tile->layer, tile->first + row));
     }
 }
@@ -311,8 +309,8 @@ static void sum_entries(const tile_t *tile)
     or_span_t inputs[OR_SHARDS], shared_inputs[OR_SHARDS];
     uint32_t count = 0;
     cut_inputs(model, model->shape.ffn, inputs);
-    cut_inputs(model, common_ffn(model, tile->layer), shared_inputs);
-    for (uint32_t e = 0; e < model->shape.experts && !is_dense(tile->layer); e++) {
+    cut_inputs(model, or_experts_common_ffn(model, tile->layer), shared_inputs);
+    for (uint32_t e = 0; e < model->shape.experts && !or_experts_is_dense(tile->layer); e++) {
         const or_span_t group = experts->groups[e];
         if (or_span_length(group) > 0) {
             experts->parts[count++] =
@@ -326,7 +324,7 @@ static void sum_entries(const tile_t *tile)
     }
     experts->read.experts += count;
     experts->read.weights += count * (bytes_of_layer(tile->layer) / model->shape.experts);
-    if (common_ffn(model, tile->layer) > 0) {
+    if (or_experts_common_ffn(model, tile->layer) > 0) {
         experts->parts[count++] = (or_part_product_t){.matrix = tile->layer->shared_down,
                                                       .x = &experts->shared_gate,
                                                       .count = tile->count,
@@ -352,8 +350,8 @@ static void run_entries(tile_t *tile)
 static void run_tile(tile_t *tile)
 {
     or_model_t *model = tile->model;
-    const uint32_t shared_work = 16 * common_ffn(model, tile->layer);
-    if (!is_dense(tile->layer)) {
+    const uint32_t shared_work = 16 * or_experts_common_ffn(model, tile->layer);
+    if (!or_experts_is_dense(tile->layer)) {
         run_entries(tile);
     }
     if (shared_work > 0) {

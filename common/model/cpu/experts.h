@@ -52,6 +52,12 @@ typedef struct {
     or_model_reads_t read; // of the last pass, experts alone
 } or_experts_t;
 
+// Does a layer have no experts? It is run as a shared expert that is alone.
+bool or_experts_is_dense(const or_layer_t *layer);
+// Return the size of what all rows of a layer take, this rank's part of it, and the largest part that a layer has here.
+uint32_t or_experts_common_ffn(const or_model_t *model, const or_layer_t *layer);
+uint32_t or_experts_common_ffn_here(const or_model_t *model, const or_layer_t *layer);
+uint32_t or_experts_common_ffn_max(const or_model_t *model);
 // Return the most entries that are computed together.
 size_t or_experts_entries_max(const or_model_t *model);
 // Does some matrix of a layer's experts read quantised rows of h?

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/base/math/elementwise_inline.h"
 #include "common/base/math/math.h"
 #include "common/model/cpu/elementwise.h"
 #include "common/model/cpu/experts.h"
@@ -125,12 +126,6 @@ void or_experts_mix(const float *logits, uint32_t count, uint32_t chosen[2], flo
 
 // ---- weights ----
 
-static float sigmoid(double x)
-{
-    double grown = or_exp(-fabs(x)); // never too large for a double
-    return (float)((x < 0 ? grown : 1) / (1 + grown));
-}
-
 // Logits become weights. What is chosen by may have a bias that weights have not.
 static void weigh_row(const or_model_t *model, const or_layer_t *layer, float *logits,
                       uint32_t *chosen)
@@ -144,7 +139,7 @@ static void weigh_row(const or_model_t *model, const or_layer_t *layer, float *l
     }
     const float *bias = layer->router_bias; // NULL if the family's table has none
     for (uint32_t e = 0; e < count; e++) {
-        logits[e] = sigmoid((double)logits[e]);
+        logits[e] = inline_sigmoid((double)logits[e]);
         biased[e] = logits[e] + (bias != NULL ? bias[e] : 0);
     }
     or_experts_choose_in_groups(&model->shape, biased, chosen);
@@ -214,5 +209,5 @@ float or_experts_shared_weight(const or_model_t *model, const or_layer_t *layer,
     for (uint32_t i = 0; i < model->shape.width; i++) {
         logit += (double)h[i] * (double)layer->shared_router[i];
     }
-    return sigmoid(logit);
+    return inline_sigmoid(logit);
 }

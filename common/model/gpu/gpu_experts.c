@@ -44,38 +44,13 @@ static uint32_t group_rows(const or_model_t *model, uint32_t rows)
     return rows < most ? rows : most;
 }
 
-// ---- layers without experts ----
-
-static bool is_dense(const or_layer_t *layer)
-{
-    return layer->router.outputs == 0;
-}
-
-// The size of what all rows take, and this rank's part of it.
-static uint32_t common_ffn(const or_model_t *model, const or_layer_t *layer)
-{
-    return is_dense(layer) ? model->shape.dense_ffn : model->shape.shared_ffn;
-}
-
-static uint32_t common_ffn_here(const or_model_t *model, const or_layer_t *layer)
-{
-    return or_span_length(is_dense(layer) ? model->share.dense_ffn : model->share.shared_ffn);
-}
-
-static uint32_t common_ffn_max(const or_model_t *model)
-{
-    const uint32_t shared = or_span_length(model->share.shared_ffn);
-    const uint32_t dense = or_span_length(model->share.dense_ffn);
-    return shared > dense ? shared : dense;
-}
-
 // ---- memory ----
 
 void or_gpu_experts_describe(or_model_t *model)
 {
     or_gpu_t *gpu = model->gpu;
     or_gpu_experts_t *experts = &gpu->experts;
-    const uint32_t shared = common_ffn_max(model);
+    const uint32_t shared = or_experts_common_ffn_max(model);
     if (model->arch->has_experts) {
         experts->rows_max = rows_together(model);
         experts->logits_stride = or_row_stride(model->shape.experts);
@@ -110,7 +85,7 @@ or_status_t or_gpu_experts_each(or_model_t *model, or_gpu_parts_t *each)
     const size_t rows = model->rows_max;
     const size_t chosen = rows * model->shape.experts_used * number;
     const size_t entries = experts->rows_max * (size_t)model->shape.experts_used;
-    const size_t shared = common_ffn_max(model) > 0 ? rows : 0;
+    const size_t shared = or_experts_common_ffn_max(model) > 0 ? rows : 0;
     const or_gpu_part_t parts[] = {
         {&experts->logits, OR_GPU_BUFFER, rows * experts->logits_stride * number},
         {&experts->chosen, OR_GPU_BUFFER, chosen},
@@ -141,7 +116,7 @@ void or_gpu_route(or_model_t *model, const or_layer_t *layer, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
     const or_gpu_experts_t *experts = &gpu->experts;
-    if (is_dense(layer)) {
+    if (or_experts_is_dense(layer)) {
         return;
     }
     const or_cuda_choice_t choice = {.experts = model->shape.experts,
@@ -209,11 +184,12 @@ static void run_shared(or_model_t *model, const or_layer_t *layer, uint32_t rows
     const or_cuda_expert_rows_t what = {.weights = shared_weights(model, layer, rows),
                                         .clamps = model->arch->clamps_experts};
     or_gpu_project_all(model, &gpu->h, projections, 2, NULL, rows);
-    or_gpu_keep(gpu, gpu->functions->activate_experts(gpu->cuda, &what, gate,
-                                                      gpu->experts.shared_up, gate->stride,
-                                                      common_ffn_here(model, layer), rows));
-    or_gpu_multiply_shards(model, &layer->shared_down, units_of(common_ffn(model, layer)),
-                           OR_SHARD_FFN_UNIT, gate, NULL, rows, gpu->parts, part_stride);
+    or_gpu_keep(gpu, gpu->functions->activate_experts(
+                         gpu->cuda, &what, gate, gpu->experts.shared_up, gate->stride,
+                         or_experts_common_ffn_here(model, layer), rows));
+    or_gpu_multiply_shards(model, &layer->shared_down,
+                           units_of(or_experts_common_ffn(model, layer)), OR_SHARD_FFN_UNIT, gate,
+                           NULL, rows, gpu->parts, part_stride);
 }
 
 // ---- experts ----
@@ -295,7 +271,7 @@ static void sum_entries(const tile_t *tile, size_t part_stride)
     or_model_t *model = tile->model;
     or_gpu_t *gpu = model->gpu;
     const size_t stride = model->width_stride;
-    const bool dense = is_dense(tile->layer);
+    const bool dense = or_experts_is_dense(tile->layer);
     const or_cuda_entry_products_t products = {.values = gpu->experts.products,
                                                .part_stride = entries_of(tile) * stride,
                                                .stride = stride,
@@ -307,7 +283,7 @@ static void sum_entries(const tile_t *tile, size_t part_stride)
                                gpu->experts.products, products.part_stride);
     }
     or_gpu_keep(gpu, gpu->functions->sum_entries(
-                         gpu->cuda, &products, common_ffn(model, tile->layer) > 0,
+                         gpu->cuda, &products, or_experts_common_ffn(model, tile->layer) > 0,
                          gpu->parts + tile->first * stride, part_stride, stride,
                          or_span_length(model->share.shards), model->shape.width, tile->count));
 }
@@ -328,14 +304,14 @@ or_status_t or_gpu_run_experts(or_model_t *model, const or_layer_t *layer, uint3
                                uint32_t rows, bool over, float *to)
 {
     const size_t part_stride = rows * model->width_stride;
-    const uint32_t together = is_dense(layer) ? rows : model->gpu->experts.rows_max;
-    if (common_ffn(model, layer) > 0) {
+    const uint32_t together = or_experts_is_dense(layer) ? rows : model->gpu->experts.rows_max;
+    if (or_experts_common_ffn(model, layer) > 0) {
         run_shared(model, layer, rows, part_stride);
     }
     for (uint32_t first = 0; first < rows; first += together) {
         tile_t tile = {.model = model, .layer = layer, .index = index, .first = first};
         tile.count = rows - first < together ? rows - first : together;
-        if (!is_dense(layer)) {
+        if (!or_experts_is_dense(layer)) {
             run_tile(&tile);
         }
         sum_entries(&tile, part_stride);
