@@ -19,6 +19,21 @@ or_vocab_t *test_load_vocab(const char *path)
     return vocab;
 }
 
+const char *const test_vocab_names[TEST_VOCAB_FILES] = {"llama-spm", "phi-3",     "gpt-2",
+                                                        "starcoder", "llama-bpe", "qwen2"};
+
+void test_load_vocabs(or_vocab_t *vocabs[TEST_VOCABS])
+{
+    // The files that may be absent come first: a test that is skipped has nothing to free.
+    for (int i = 0; i < TEST_VOCAB_FILES; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "vocab/%s.gguf", test_vocab_names[i]);
+        vocabs[i] = test_load_vocab(test_data(name));
+    }
+    vocabs[TEST_VOCAB_FILES] = test_load_vocab(test_model("tales-6m-f16.gguf"));
+    vocabs[TEST_VOCAB_FILES + 1] = test_load_vocab(test_model("tales-bpe-1m-f16.gguf"));
+}
+
 #define ENTRY_COUNT_AT 16 // magic, version and number of tensors come first
 
 static or_status_t load(test_gguf_t *file, or_vocab_t **vocab_p)

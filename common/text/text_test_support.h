@@ -6,6 +6,13 @@
 // Load a vocabulary from a file; fails the test if it does not load.
 or_vocab_t *test_load_vocab(const char *path);
 
+// The published vocabularies of the data folder that have vectors: vocab/NAME.gguf.
+#define TEST_VOCAB_FILES 6
+extern const char *const test_vocab_names[TEST_VOCAB_FILES];
+// Load these and the two kinds of this repository. Skips the running test if the data folder is absent.
+#define TEST_VOCABS (TEST_VOCAB_FILES + 2)
+void test_load_vocabs(or_vocab_t *vocabs[TEST_VOCABS]);
+
 // Load the vocabulary of a byte-level file under other ids. Token i is the file's token
 // order[i], or an unused one if that is TEST_PADDING. Special roles move with their tokens.
 or_vocab_t *test_reorder_vocab(const char *path, const uint32_t *order, uint32_t count);

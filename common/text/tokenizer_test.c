@@ -91,16 +91,14 @@ static void check_vectors(const char *vocab_name, const char *texts_name, const 
 static void published_vectors(void **state)
 {
     (void)state;
-    static const char *const names[] = {"llama-spm", "phi-3",     "gpt-2",
-                                        "starcoder", "llama-bpe", "qwen2"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < TEST_VOCAB_FILES; i++) {
         char gguf[64];
         char texts[64];
         char ids[64];
-        snprintf(gguf, sizeof gguf, "vocab/%s.gguf", names[i]);
-        snprintf(texts, sizeof texts, "vocab/%s.inp", names[i]);
-        snprintf(ids, sizeof ids, "vocab/%s.out", names[i]);
-        print_message("%s\n", names[i]);
+        snprintf(gguf, sizeof gguf, "vocab/%s.gguf", test_vocab_names[i]);
+        snprintf(texts, sizeof texts, "vocab/%s.inp", test_vocab_names[i]);
+        snprintf(ids, sizeof ids, "vocab/%s.out", test_vocab_names[i]);
+        print_message("%s\n", test_vocab_names[i]);
         check_vectors(gguf, texts, ids);
     }
 }

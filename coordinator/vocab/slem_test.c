@@ -253,20 +253,12 @@ static void case_fini(case_t *c)
 static void trie_says_what_was_drafted(void **state)
 {
     (void)state;
-    enum { VOCABS = 8, PAIRS = VOCABS * (VOCABS - 1) };
-    static const char *const names[] = {"llama-spm", "phi-3",     "gpt-2",
-                                        "starcoder", "llama-bpe", "qwen2"};
+    enum { VOCABS = TEST_VOCABS, PAIRS = VOCABS * (VOCABS - 1) };
     const char *runs_text = getenv("OR_TEST_RUNS");
     long runs = runs_text != NULL ? strtol(runs_text, NULL, 10) : 1000;
     uint64_t seed = test_seed();
     or_vocab_t *vocabs[VOCABS];
-    vocabs[0] = test_load_vocab(test_model("tales-6m-f16.gguf"));
-    vocabs[1] = test_load_vocab(test_model("tales-bpe-1m-f16.gguf"));
-    for (int i = 2; i < VOCABS; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "vocab/%s.gguf", names[i - 2]);
-        vocabs[i] = test_load_vocab(test_data(name));
-    }
+    test_load_vocabs(vocabs);
     for (int i = 0; i < VOCABS * VOCABS; i++) {
         or_vocab_pair_t *pair = NULL;
         static case_t c;

@@ -83,14 +83,12 @@ static double seconds_since(int64_t start_ns)
 static void all_pairs_of_real_vocabularies(void **state)
 {
     (void)state;
-    static const char *const names[] = {"llama-spm", "phi-3",     "gpt-2",
-                                        "starcoder", "llama-bpe", "qwen2"};
-    enum { NAMES = sizeof names / sizeof *names };
+    enum { NAMES = TEST_VOCAB_FILES };
     or_vocab_t *vocabs[NAMES];
     double load_s[NAMES], worst_s = 0;
     for (size_t i = 0; i < NAMES; i++) {
         char path[64];
-        snprintf(path, sizeof path, "vocab/%s.gguf", names[i]);
+        snprintf(path, sizeof path, "vocab/%s.gguf", test_vocab_names[i]);
         int64_t start = or_clock_now(or_clock_monotonic());
         vocabs[i] = test_load_vocab(test_data(path));
         load_s[i] = seconds_since(start);
