@@ -133,9 +133,8 @@ static void score_part(const or_attention_tile_t *tile, uint32_t part)
 
 // ---- weights ----
 
-// Make weights of a query's scores. A sink is one score more, behind those of the positions. It takes its part of the
-// weights and has no value. There is room for it: a query's scores are whole blocks, at least one position longer than
-// a text (score_stride).
+// Make weights of a query's scores. A sink is one score more, behind those of the positions, that takes its part of the
+// weights and has no value. There is room for it: score_stride is at least one position more than a text has.
 static void weigh(const or_attention_tile_t *tile, uint32_t r, uint32_t h)
 {
     const uint32_t sinks = tile->sinks != NULL ? 1 : 0;
@@ -392,13 +391,20 @@ static size_t score_stride(uint32_t positions)
     return (size_t)(blocks | 1) * OR_KV_BLOCK;
 }
 
+// The scores of a tile, unless those of one row are more.
+static size_t tile_scores(size_t stride)
+{
+    size_t least = OR_TILE_QUERIES_LEAST * stride;
+    return least > OR_TILE_SCORES ? least : OR_TILE_SCORES;
+}
+
 size_t or_attention_scores_max(const or_model_t *model)
 {
     size_t group = model->shape.heads / model->shape.kv_heads;
-    size_t row = group * score_stride(model->context);
-    size_t most = or_attention_queries_max(model) * score_stride(model->context);
-    size_t usual = most < OR_TILE_SCORES ? most : OR_TILE_SCORES;
-    return row > usual ? row : usual;
+    size_t stride = score_stride(model->context);
+    size_t most = or_attention_queries_max(model) * stride;
+    size_t usual = most < tile_scores(stride) ? most : tile_scores(stride);
+    return group * stride > usual ? group * stride : usual;
 }
 
 // Only of tiles that threads share are several parts kept.
@@ -447,7 +453,7 @@ static uint32_t choose_tile_rows(const or_model_t *model, uint32_t rows, uint32_
     uint32_t threads = or_workers_count(model->workers);
     uint32_t shares = (threads + kv_heads - 1) / kv_heads;
     uint32_t rows_max = or_min_u32(or_attention_queries_max(model) / group,
-                                   (uint32_t)(or_attention_scores_max(model) / (group * stride)));
+                                   (uint32_t)(tile_scores(stride) / (group * stride)));
     rows_max = or_min_u32(rows_max, (rows + shares - 1) / shares);
     return rows_max > 0 ? rows_max : 1;
 }
