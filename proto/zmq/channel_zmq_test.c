@@ -166,6 +166,22 @@ static void await_trouble(or_channel_t *hub, or_channel_t *edge, const char *wor
     }
 }
 
+// ZeroMQ gives the endpoint up once its own end has seen why: until then, frames wait in a queue. If the hub was first
+// to end the connection, ZeroMQ connects anew before that. An endpoint that was given up is no full queue.
+static void expect_unreachable(or_channel_t *hub, or_channel_t *edge)
+{
+    const uint8_t frame[] = "once more";
+    int64_t end = now() + PATIENCE_NS;
+    or_status_t status;
+    do {
+        status = or_channel_send(edge, OR_PEER_HUB, frame, sizeof frame);
+        char heard[256];
+        or_peer_t from;
+        assert_false(hear(hub, 10 * OR_NS_PER_MS, &from, heard, sizeof heard));
+    } while (status == OR_OK && now() < end);
+    assert_int_equal(status, OR_ERR_UNREACHABLE);
+}
+
 static uint16_t port_of(const char *endpoint)
 {
     return (uint16_t)strtoul(strrchr(endpoint, ':') + 1, NULL, 10);
@@ -230,9 +246,7 @@ static void who_does_not_encrypt_stays_outside(void **context)
     await_trouble(fixture->hub, plain, "encrypts, and we do not");
     expect_nothing(fixture->hub);
     assert_true(or_channel_zmq_refusals(fixture->hub) > 0);
-    // ZeroMQ has given the endpoint up: that is no full queue.
-    const uint8_t frame[] = "once more";
-    assert_int_equal(or_channel_send(plain, OR_PEER_HUB, frame, sizeof frame), OR_ERR_UNREACHABLE);
+    expect_unreachable(fixture->hub, plain);
     or_channel_destroy(&plain);
 }
 
@@ -656,7 +670,7 @@ static void an_edge_that_heard_nonsense_comes_back(void **context)
         assert_false(hear(tapped.edge, 10 * OR_NS_PER_MS, &from, heard, sizeof heard));
         assert_false(hear(fixture->hub, 0, &from, heard, sizeof heard));
     }
-    assert_true(now() - begun < 2 * OR_NS_PER_S);
+    assert_int_equal(or_channel_connection(tapped.edge), 2);
     say(tapped.edge, OR_PEER_HUB, "here again");
     say(fixture->hub, expect(fixture->hub, "here again"), "welcome back");
     expect(tapped.edge, "welcome back");
@@ -665,7 +679,7 @@ static void an_edge_that_heard_nonsense_comes_back(void **context)
 
 // ---- an edge that loses its connection ----
 
-static void a_cut_connection_is_noticed_and_made_again_soon(void **context)
+static void a_cut_connection_is_noticed_and_made_again(void **context)
 {
     fixture_t *fixture = *context;
     tapped_t tapped = connect_tapped(fixture, &fixture->alice);
@@ -683,7 +697,6 @@ static void a_cut_connection_is_noticed_and_made_again_soon(void **context)
     }
     assert_true(woken);
     assert_int_equal(or_channel_connection(tapped.edge), 2);
-    assert_true(now() - cut_ns < OR_NS_PER_S);
     say(tapped.edge, OR_PEER_HUB, "after");
     assert_int_not_equal(expect(fixture->hub, "after").value, before.value);
     close_tapped(&tapped);
@@ -691,21 +704,28 @@ static void a_cut_connection_is_noticed_and_made_again_soon(void **context)
 
 // ---- links over it ----
 
-static void turn(or_link_t *link, int *welcomes, int *hellos)
+// Time stands still for the links: what they do after their start is due to a connection, never to a heartbeat.
+typedef struct {
+    or_virtual_clock_t clock;
+    or_link_t *hub, *edge;
+    int welcomes, hellos;
+} links_t;
+
+static void turn(or_link_t *link, links_t *links)
 {
     or_link_event_t event;
     or_peer_t from;
     or_message_t message;
-    or_link_wait(link, now() + OR_NS_PER_MS);
+    or_link_wait(link, links->clock.now_ns + OR_NS_PER_MS);
     while (or_link_receive(link, &event, &from, &message) == OR_OK) {
         if (event != OR_LINK_MESSAGE) {
             continue;
         }
-        *welcomes += message.type == OR_MSG_WELCOME;
+        links->welcomes += message.type == OR_MSG_WELCOME;
         if (message.type == OR_MSG_HELLO) {
             const or_message_t welcome = {.type = OR_MSG_WELCOME,
                                           .body.welcome.software = "a test"};
-            *hellos += 1;
+            links->hellos++;
             assert_int_equal(or_link_send(link, from, &welcome), OR_OK);
         }
         or_message_fini(&message);
@@ -713,28 +733,23 @@ static void turn(or_link_t *link, int *welcomes, int *hellos)
     or_link_tick(link);
 }
 
-typedef struct {
-    or_link_t *hub, *edge;
-    int welcomes, hellos;
-} links_t;
-
-static links_t link_both(fixture_t *fixture, or_channel_t *edge)
+static void link_both(fixture_t *fixture, or_channel_t *edge, links_t *links)
 {
-    links_t links = {0};
+    *links = (links_t){0};
+    or_virtual_clock_init(&links->clock, OR_NS_PER_S);
     const or_hello_t hello = {
         .role = OR_ROLE_DRAFTER, .software = "test", .model = "none", .arith_id = "", .owner = ""};
-    const or_clock_t *clock = or_clock_monotonic();
-    assert_int_equal(or_link_create(fixture->hub, clock, NULL, 1000, &links.hub), OR_OK);
-    assert_int_equal(or_link_create(edge, clock, &hello, 1000, &links.edge), OR_OK);
-    return links;
+    const or_clock_t *clock = &links->clock.clock;
+    assert_int_equal(or_link_create(fixture->hub, clock, NULL, 1000, &links->hub), OR_OK);
+    assert_int_equal(or_link_create(edge, clock, &hello, 1000, &links->edge), OR_OK);
 }
 
 static void turn_until_welcome(links_t *links, int welcomes)
 {
     int64_t end = now() + PATIENCE_NS;
     while (links->welcomes < welcomes && now() < end) {
-        turn(links->hub, &links->welcomes, &links->hellos);
-        turn(links->edge, &links->welcomes, &links->hellos);
+        turn(links->hub, links);
+        turn(links->edge, links);
     }
     assert_int_equal(links->welcomes, welcomes);
     assert_true(or_link_welcomed(links->edge));
@@ -746,18 +761,17 @@ static void close_links(links_t *links)
     or_link_destroy(&links->hub);
 }
 
-// Not at the next heartbeat, which is a second away.
+// It does not wait for the next heartbeat.
 static void a_link_greets_anew_on_a_new_connection(void **context)
 {
     fixture_t *fixture = *context;
     tapped_t tapped = connect_tapped(fixture, &fixture->alice);
-    links_t links = link_both(fixture, tapped.edge);
+    links_t links;
+    link_both(fixture, tapped.edge, &links);
     turn_until_welcome(&links, 1);
     assert_int_equal(links.hellos, 1);
     wiretap_cut(tapped.tap);
-    int64_t cut_ns = now();
     turn_until_welcome(&links, 2);
-    assert_true(now() - cut_ns < 700 * OR_NS_PER_MS);
     assert_int_equal(links.hellos, 2);
     close_links(&links);
     close_tapped(&tapped);
@@ -768,7 +782,8 @@ static void encrypted_links_are_padded_unless_told_otherwise(void **context)
     fixture_t *fixture = *context;
     for (int padded = 1; padded >= 0; padded--) {
         tapped_t tapped = connect_tapped(fixture, &fixture->alice);
-        links_t links = link_both(fixture, tapped.edge);
+        links_t links;
+        link_both(fixture, tapped.edge, &links);
         or_link_set_padding(links.edge, padded);
         or_link_set_padding(links.hub, padded);
         assert_string_equal(or_link_key_of(links.edge, OR_PEER_HUB), fixture->server.public_key);
@@ -785,7 +800,8 @@ static void plain_links_are_not_padded(void **context)
 {
     fixture_t *fixture = *context;
     or_channel_t *local = connect_to(fixture->plain, NULL, NULL);
-    links_t links = link_both(fixture, local);
+    links_t links;
+    link_both(fixture, local, &links);
     turn_until_welcome(&links, 1);
     assert_true(or_link_bytes(links.edge, OR_PEER_HUB) < 2 * OR_PADDING_LEAST);
     close_links(&links);
@@ -819,7 +835,7 @@ static void a_crowd_at_the_door_stalls_nobody(void **context)
         strangers[i] = connect_as(fixture, &fixture->eve);
         say(strangers[i], OR_PEER_HUB, "let me in");
     }
-    int64_t slowest = 0;
+    int64_t slowest = 0, all = 0;
     for (int i = 0; i < 200; i++) {
         int64_t begun = now();
         say(alice, OR_PEER_HUB, "ping");
@@ -828,9 +844,10 @@ static void a_crowd_at_the_door_stalls_nobody(void **context)
         expect(alice, "pong");
         int64_t took = now() - begun;
         slowest = took > slowest ? took : slowest;
+        all += took;
     }
     print_message("slowest round trip in a crowd: %.1f ms\n", (double)slowest / 1e6);
-    assert_true(slowest < OR_NS_PER_S);
+    assert_true(all < 2 * PATIENCE_NS); // twenty times what they take on a busy machine
     for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
         or_channel_destroy(&strangers[i]);
     }
@@ -877,7 +894,7 @@ int main(void)
         WITH_HUB(a_recorded_conversation_reaches_nobody_again),
         WITH_HUB(meddling_ends_the_connection_and_changes_nothing),
         WITH_HUB(an_edge_that_heard_nonsense_comes_back),
-        WITH_HUB(a_cut_connection_is_noticed_and_made_again_soon),
+        WITH_HUB(a_cut_connection_is_noticed_and_made_again),
         WITH_HUB(a_link_greets_anew_on_a_new_connection),
         WITH_HUB(encrypted_links_are_padded_unless_told_otherwise),
         WITH_HUB(plain_links_are_not_padded),
