@@ -52,11 +52,12 @@ typedef struct {
     uint32_t walk_count;
 } or_quant_panels_t;
 
-// A block of K or V where it lies. What is read after it is fetched meanwhile; that decides no bit.
+// A block of K or V where it lies.
 typedef struct {
-    const void *numbers; // floats or, exactly as they are widened, IEEE halves
+    const void *numbers; // floats, or IEEE halves, which are widened exactly
     bool halves;
-    const void *next; // memory, of any type; NULL: nothing follows
+    // The memory that is read after this block; NULL: none. It is fetched meanwhile, and decides no bit.
+    const void *next;
     size_t next_bytes;
 } or_kv_block_t;
 
