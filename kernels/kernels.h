@@ -52,6 +52,15 @@ typedef struct {
     uint32_t walk_count;
 } or_quant_panels_t;
 
+// A block of K or V where it lies.
+typedef struct {
+    const void *numbers; // floats, or IEEE halves, which are widened exactly
+    bool halves;
+    // The memory that is read after this block; NULL: none. It is fetched meanwhile, and decides no bit.
+    const void *next;
+    size_t next_bytes;
+} or_kv_block_t;
+
 typedef struct {
     const char *name; // "ref", "avx2", "avx512", "avx512vnni", "neon", "neon_dot"
 
@@ -100,11 +109,11 @@ typedef struct {
     void (*add)(float *y, const float *x, uint32_t n);
 
     // For each of some queries, all 32 positions of a block: scores[i * score_stride + p] =
-    // scale * (chain of fma over d of q[i * q_stride + d] * k_block[d][p]). The block is read once
+    // scale * (chain of fma over d of q[i * q_stride + d] * keys[d][p]). The block is read once
     // for several queries.
     void (*attention_scores)(const float *q, size_t q_stride, uint32_t queries,
-                             const float *k_block, uint32_t head_dim, float scale, float *scores,
-                             size_t score_stride);
+                             const or_kv_block_t *keys, uint32_t head_dim, float scale,
+                             float *scores, size_t score_stride);
 
     // In place over the n >= 1 scores of positions `first` and on: e = exp(s - max of all), then
     // e * (1 / sum). The sum is that of the parts' lane sums, in order; a part's lane 0 begins with
@@ -113,9 +122,9 @@ typedef struct {
     void (*softmax)(float *scores, uint32_t first, uint32_t n);
 
     // For each of some queries, out[i * out_stride + d] = fma(weights[i * weight_stride + p],
-    // v_block[p][d], out[..]) for p = 0 .. n-1 in order; n <= 32. Continues a part's chain.
+    // values[p][d], out[..]) for p = 0 .. n-1 in order; n <= 32. Continues a part's chain.
     void (*attention_values)(const float *weights, size_t weight_stride, uint32_t queries,
-                             const float *v_block, uint32_t head_dim, uint32_t n, float *out,
+                             const or_kv_block_t *values, uint32_t head_dim, uint32_t n, float *out,
                              size_t out_stride);
 
     // K and V kept as IEEE halves, widened exactly: y[i] = x[i].

@@ -66,10 +66,11 @@ typedef struct {
 #define OR_TREE_POSITIONS_MAX 4096u
 
 // Queries that attention takes together (attention_tile.h), unless the heads of one row are more.
-// Then the floats of their scores, unless those of one row are more: half a MiB stays in a core's own
-// cache.
+// Then the floats of their scores: half a MiB stays in a core's own cache. Over a context where that is
+// room for few queries, there is room for some more: fewer wait for K and V, which each tile reads anew.
 #define OR_TILE_QUERIES 32u
 #define OR_TILE_SCORES (128u * 1024)
+#define OR_TILE_QUERIES_LEAST 16u
 
 // K, or V, of a node's ancestors in position order, with the committed positions of their first block.
 typedef struct {

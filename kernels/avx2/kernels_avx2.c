@@ -8,7 +8,7 @@
 
 #include "kernels/avx2/kernels_avx2_internal.h"
 #include "kernels/canonical.h"
-#include "kernels/product.h"
+#include "kernels/vector/product.h"
 
 #define PAIRS 4u      // that rotate_pairs takes
 #define TILE_ROWS 6u  // rows that read weights together
@@ -168,6 +168,7 @@ ALWAYS_INLINE __m256 load_weights(weights_t type, const char *at)
 typedef struct {
     const char *at;
     size_t step;
+    size_t apart;
 } fetch_t;
 
 // Rows `m` and on, strips `first` and on. `type`, `rows` and `strips` are constants wherever this is
@@ -180,6 +181,7 @@ ALWAYS_INLINE void multiply_tile(const product_t *p, weights_t type, uint32_t m,
     const size_t step = p->step * bytes_of_weight(type);
     const size_t apart = p->apart * bytes_of_weight(type);
     const size_t next_step = fetch->step;
+    const size_t next_apart = fetch->apart;
     const uint32_t vectors = 2 * strips;
     const char *next = fetch->at;
     const char *w = (const char *)p->w + first * apart;
@@ -195,9 +197,7 @@ ALWAYS_INLINE void multiply_tile(const product_t *p, weights_t type, uint32_t m,
     for (uint32_t i = 0; i < p->k; i++, w += step, next += next_step) {
 #pragma GCC unroll 4
         for (uint32_t c = 0; c < strips; c++) {
-            if (type != WEIGHTS_NEAR) {
-                _mm_prefetch(next + c * apart, _MM_HINT_T0);
-            }
+            _mm_prefetch(next + c * next_apart, _MM_HINT_T0);
             __m256 low = load_weights(type, w + c * apart);
             __m256 high = load_weights(type, w + c * apart + WIDTH * bytes_of_weight(type));
 #pragma GCC unroll 6
@@ -220,14 +220,15 @@ ALWAYS_INLINE fetch_t what_to_fetch(const product_t *p, weights_t type, uint32_t
                                     const char *next, size_t next_bytes)
 {
     if (next != NULL) {
-        return (fetch_t){next, next_bytes / p->k};
+        return (fetch_t){next + first * p->next_apart, next_bytes / p->k, p->next_apart};
     }
-    const char *w = (const char *)p->w + first * p->apart * bytes_of_weight(type);
-    return (fetch_t){w + AHEAD, p->step * bytes_of_weight(type)};
+    size_t apart = p->apart * bytes_of_weight(type);
+    return (fetch_t){(const char *)p->w + first * apart + AHEAD, p->step * bytes_of_weight(type),
+                     apart};
 }
 
 #define WIDEST(rows) ((rows) == 1 ? 4u : (rows) == 2 ? 2u : 1u)
-#include "kernels/tiles_body.h"
+#include "kernels/vector/tiles_body.h"
 
 static void multiply_product(const product_t *product, uint32_t rows, uint32_t strips)
 {
@@ -241,12 +242,9 @@ static void multiply_product(const product_t *product, uint32_t rows, uint32_t s
     case WEIGHTS_BF16:
         multiply(product, WEIGHTS_BF16, rows, strips);
         break;
-    case WEIGHTS_NEAR:
-        multiply(product, WEIGHTS_NEAR, rows, strips);
-        break;
     }
 }
 
-#include "kernels/vector_body.h"
+#include "kernels/vector/vector_body.h"
 
 const or_kernels_t or_kernels_avx2 = VECTOR_TABLE("avx2", matmul_quants_avx2);

@@ -6,7 +6,7 @@
 
 #include "kernels/avx512/kernels_avx512_internal.h"
 #include "kernels/canonical.h"
-#include "kernels/product.h"
+#include "kernels/vector/product.h"
 
 #define PAIRS 8u      // that rotate_pairs takes
 #define TILE_ROWS 12u // rows that read weights together
@@ -175,9 +175,7 @@ ALWAYS_INLINE void multiply_tile(const product_t *p, weights_t type, uint32_t m,
         __m512 weights[8];
 #pragma GCC unroll 8
         for (uint32_t c = 0; c < strips; c++) {
-            if (type != WEIGHTS_NEAR) {
-                _mm_prefetch(next + c * next_apart, _MM_HINT_T0);
-            }
+            _mm_prefetch(next + c * next_apart, _MM_HINT_T0);
             weights[c] = load_weights(type, w + c * apart);
         }
 #pragma GCC unroll 12
@@ -201,7 +199,7 @@ ALWAYS_INLINE fetch_t what_to_fetch(const product_t *p, weights_t type, uint32_t
                                     const char *next, size_t next_bytes)
 {
     if (next != NULL) {
-        return (fetch_t){next, next_bytes / p->k, p->next_apart};
+        return (fetch_t){next + first * p->next_apart, next_bytes / p->k, p->next_apart};
     }
     size_t apart = p->apart * bytes_of_weight(type);
     return (fetch_t){(const char *)p->w + first * apart + AHEAD, p->step * bytes_of_weight(type),
@@ -209,9 +207,9 @@ ALWAYS_INLINE fetch_t what_to_fetch(const product_t *p, weights_t type, uint32_t
 }
 
 #define WIDEST(rows) ((rows) == 1 ? 8u : (rows) <= 3 ? 4u : 2u)
-#include "kernels/tiles_body.h"
+#include "kernels/vector/tiles_body.h"
 
-// A function for each type of weights: AddressSanitizer checks with calls what is in a function as large as all four.
+// A function for each type of weights: AddressSanitizer checks with calls what is in a function as large as all three.
 #define OF_TYPE(name, type)                                                                        \
     __attribute__((noinline)) static void name(const product_t *p, uint32_t rows, uint32_t strips) \
     {                                                                                              \
@@ -221,7 +219,6 @@ ALWAYS_INLINE fetch_t what_to_fetch(const product_t *p, weights_t type, uint32_t
 OF_TYPE(multiply_f32, WEIGHTS_F32)
 OF_TYPE(multiply_f16, WEIGHTS_F16)
 OF_TYPE(multiply_bf16, WEIGHTS_BF16)
-OF_TYPE(multiply_near, WEIGHTS_NEAR)
 
 static void multiply_product(const product_t *product, uint32_t rows, uint32_t strips)
 {
@@ -235,13 +232,10 @@ static void multiply_product(const product_t *product, uint32_t rows, uint32_t s
     case WEIGHTS_BF16:
         multiply_bf16(product, rows, strips);
         break;
-    case WEIGHTS_NEAR:
-        multiply_near(product, rows, strips);
-        break;
     }
 }
 
-#include "kernels/vector_body.h"
+#include "kernels/vector/vector_body.h"
 
 const or_kernels_t or_kernels_avx512 = VECTOR_TABLE("avx512", matmul_quants_avx512);
 const or_kernels_t or_kernels_avx512vnni = VECTOR_TABLE("avx512vnni", matmul_quants_avx512vnni);

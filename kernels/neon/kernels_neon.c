@@ -6,7 +6,7 @@
 
 #include "kernels/canonical.h"
 #include "kernels/neon/kernels_neon_internal.h"
-#include "kernels/product.h"
+#include "kernels/vector/product.h"
 
 #define PAIRS WIDTH    // that rotate_pairs takes
 #define TILE_ROWS 6u   // 24 chains, 4 weights, 1 x: 29 of the 32 registers
@@ -251,13 +251,12 @@ static void multiply_product(const product_t *product, uint32_t rows, uint32_t s
         multiply(product, WEIGHTS_BF16, rows, strips);
         break;
     case WEIGHTS_F32:
-    case WEIGHTS_NEAR:
         multiply(product, WEIGHTS_F32, rows, strips);
         break;
     }
 }
 
-#include "kernels/vector_body.h"
+#include "kernels/vector/vector_body.h"
 
 const or_kernels_t or_kernels_neon = VECTOR_TABLE("neon", matmul_quants_neon);
 const or_kernels_t or_kernels_neon_dot = VECTOR_TABLE("neon_dot", matmul_quants_neon_dot);

@@ -118,15 +118,21 @@ static void add_ref(float *y, const float *x, uint32_t n)
     }
 }
 
+static float number_of(const or_kv_block_t *block, size_t at)
+{
+    return block->halves ? canonical_widen(((const uint16_t *)block->numbers)[at])
+                         : ((const float *)block->numbers)[at];
+}
+
 static void attention_scores_ref(const float *q, size_t q_stride, uint32_t queries,
-                                 const float *k_block, uint32_t head_dim, float scale,
+                                 const or_kv_block_t *keys, uint32_t head_dim, float scale,
                                  float *scores, size_t score_stride)
 {
     for (uint32_t i = 0; i < queries; i++) {
         for (uint32_t p = 0; p < OR_KV_BLOCK; p++) {
             float dot = 0.0f;
             for (uint32_t d = 0; d < head_dim; d++) {
-                dot = fmaf(q[i * q_stride + d], k_block[(size_t)d * OR_KV_BLOCK + p], dot);
+                dot = fmaf(q[i * q_stride + d], number_of(keys, (size_t)d * OR_KV_BLOCK + p), dot);
             }
             scores[i * score_stride + p] = scale * dot;
         }
@@ -166,15 +172,15 @@ static void softmax_ref(float *scores, uint32_t first, uint32_t n)
 }
 
 static void attention_values_ref(const float *weights, size_t weight_stride, uint32_t queries,
-                                 const float *v_block, uint32_t head_dim, uint32_t n, float *out,
-                                 size_t out_stride)
+                                 const or_kv_block_t *values, uint32_t head_dim, uint32_t n,
+                                 float *out, size_t out_stride)
 {
     for (uint32_t i = 0; i < queries; i++) {
         for (uint32_t p = 0; p < n; p++) {
             for (uint32_t d = 0; d < head_dim; d++) {
                 float *cell = &out[i * out_stride + d];
-                *cell =
-                    fmaf(weights[i * weight_stride + p], v_block[(size_t)p * head_dim + d], *cell);
+                float value = number_of(values, (size_t)p * head_dim + d);
+                *cell = fmaf(weights[i * weight_stride + p], value, *cell);
             }
         }
     }

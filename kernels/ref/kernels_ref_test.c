@@ -129,14 +129,15 @@ static void attention_is_a_weighted_mean(void **state)
     enum { HEAD_DIM = 20 };
     float q[HEAD_DIM], k[HEAD_DIM * OR_KV_BLOCK], v[OR_KV_BLOCK * HEAD_DIM];
     float scores[OR_KV_BLOCK], out[HEAD_DIM] = {0};
+    const or_kv_block_t keys = {.numbers = k}, values = {.numbers = v};
     double weights[OR_KV_BLOCK], sum = 0.0;
     uint64_t random = test_seed();
     fill_random(&random, q, HEAD_DIM);
     fill_random(&random, k, HEAD_DIM * OR_KV_BLOCK);
     fill_random(&random, v, OR_KV_BLOCK * HEAD_DIM);
-    or_kernels_ref.attention_scores(q, HEAD_DIM, 1, k, HEAD_DIM, 0.5f, scores, OR_KV_BLOCK);
+    or_kernels_ref.attention_scores(q, HEAD_DIM, 1, &keys, HEAD_DIM, 0.5f, scores, OR_KV_BLOCK);
     or_kernels_ref.softmax(scores, 0, OR_KV_BLOCK);
-    or_kernels_ref.attention_values(scores, OR_KV_BLOCK, 1, v, HEAD_DIM, OR_KV_BLOCK, out,
+    or_kernels_ref.attention_values(scores, OR_KV_BLOCK, 1, &values, HEAD_DIM, OR_KV_BLOCK, out,
                                     HEAD_DIM);
     for (size_t p = 0; p < OR_KV_BLOCK; p++) {
         double dot = 0.0;

@@ -115,16 +115,42 @@ static void call_softmax(const or_kernel_job_t *j)
     j->kernels->softmax(j->y, 0, j->inputs);
 }
 
+// Queries lie before the block, which is of floats or of halves.
+static const float *floats_of_block(const or_kernel_job_t *j)
+{
+    return j->x + OR_KERNEL_ROWS_MAX * HEAD_DIM;
+}
+
+static void attend_scores(const or_kernel_job_t *j, const or_kv_block_t *keys)
+{
+    j->kernels->attention_scores(j->x, HEAD_DIM, j->rows, keys, j->inputs, 0.125f, j->y,
+                                 OR_KV_BLOCK);
+}
+
+static void attend_values(const or_kernel_job_t *j, const or_kv_block_t *values)
+{
+    j->kernels->attention_values(j->x, OR_KV_BLOCK, j->rows, values, j->inputs, OR_KV_BLOCK, j->y,
+                                 HEAD_DIM);
+}
+
 static void call_attention_scores(const or_kernel_job_t *j)
 {
-    j->kernels->attention_scores(j->x, HEAD_DIM, j->rows, j->x + OR_KERNEL_ROWS_MAX * HEAD_DIM,
-                                 j->inputs, 0.125f, j->y, OR_KV_BLOCK);
+    attend_scores(j, &(or_kv_block_t){.numbers = floats_of_block(j)});
+}
+
+static void call_attention_scores_f16(const or_kernel_job_t *j)
+{
+    attend_scores(j, &(or_kv_block_t){.numbers = j->halves, .halves = true});
 }
 
 static void call_attention_values(const or_kernel_job_t *j)
 {
-    j->kernels->attention_values(j->x, OR_KV_BLOCK, j->rows, j->x + OR_KERNEL_ROWS_MAX * HEAD_DIM,
-                                 j->inputs, OR_KV_BLOCK, j->y, HEAD_DIM);
+    attend_values(j, &(or_kv_block_t){.numbers = floats_of_block(j)});
+}
+
+static void call_attention_values_f16(const or_kernel_job_t *j)
+{
+    attend_values(j, &(or_kv_block_t){.numbers = j->halves, .halves = true});
 }
 
 static void call_widen_f16(const or_kernel_job_t *j)
@@ -180,10 +206,15 @@ static const or_kernel_line_t vector_lines[] = {
     {"widen_f16", "", call_widen_f16, OR_PEAK_NONE, 0, 6, 0},
     {"widen_q8_0", "", call_widen_q8_0, OR_PEAK_FLOAT, 0, 5, 1},
     {"widen_q8_0_keys", "", call_widen_q8_0_keys, OR_PEAK_FLOAT, 0, 5 * OR_KV_BLOCK, OR_KV_BLOCK},
-    {"attention_scores", "", call_attention_scores, OR_PEAK_FLOAT, 0, 4 * OR_KV_BLOCK,
-     2 * OR_KV_BLOCK},
-    {"attention_values", "", call_attention_values, OR_PEAK_FLOAT, 0, 4 * OR_KV_BLOCK,
-     2 * OR_KV_BLOCK},
+#define ATTENTION(kernel, type, call, number_bytes)                                                \
+    {                                                                                              \
+        kernel, type, call, OR_PEAK_FLOAT, 0, (number_bytes)*OR_KV_BLOCK, 2 * OR_KV_BLOCK          \
+    }
+    ATTENTION("attention_scores", "F32", call_attention_scores, 4),
+    ATTENTION("attention_scores", "F16", call_attention_scores_f16, 2),
+    ATTENTION("attention_values", "F32", call_attention_values, 4),
+    ATTENTION("attention_values", "F16", call_attention_values_f16, 2),
+#undef ATTENTION
 };
 
 // ---- the cases ----

@@ -22,14 +22,7 @@
 
 #define PART_BLOCKS (OR_ATTENTION_PART / OR_KV_BLOCK)
 
-// The number of blocks that a row reads in pages; it may read the last one in part.
-static uint32_t paged_blocks(const or_pass_row_t *row)
-{
-    return row->slot == OR_KV_NO_SLOT ? row->position / OR_KV_BLOCK + 1
-                                      : row->committed / OR_KV_BLOCK;
-}
-
-// The number of those blocks that the row sees whole.
+// The number of the blocks in pages that the row sees whole.
 static uint32_t whole_blocks(const or_pass_row_t *row)
 {
     return row->committed / OR_KV_BLOCK;
@@ -102,7 +95,7 @@ static or_span_t own_blocks(const or_pass_row_t *row, or_span_t blocks)
 
 // Score all positions of a block for the queries of some rows.
 static void score(const or_attention_tile_t *tile, or_span_t rows, uint32_t block,
-                  const float *keys)
+                  const or_kv_block_t *keys)
 {
     uint32_t head_dim = tile->model->shape.head_dim;
     size_t first = (size_t)rows.begin * tile->heads;
@@ -117,11 +110,12 @@ static void score_part(const or_attention_tile_t *tile, uint32_t part)
     const size_t block_floats = (size_t)tile->model->shape.head_dim * OR_KV_BLOCK;
     const or_span_t blocks = blocks_of_part(tile, part);
     for (uint32_t b = blocks.begin; b < blocks.end; b++) {
-        or_span_t rows = rows_beyond(tile, paged_blocks, b);
+        or_span_t rows = rows_beyond(tile, or_attention_pages, b);
         if (rows.begin == rows.end) {
             break;
         }
-        score(tile, rows, b, or_attention_page_keys(tile, b));
+        const or_kv_block_t keys = or_attention_page_keys(tile, b);
+        score(tile, rows, b, &keys);
     }
     for (uint32_t r = 0; r < tile->row_count; r++) {
         const or_pass_row_t *row = &tile->rows[r];
@@ -131,16 +125,16 @@ static void score_part(const or_attention_tile_t *tile, uint32_t part)
         }
         const float *keys = or_attention_own_keys(tile, row);
         for (uint32_t b = own.begin; b < own.end; b++) {
-            score(tile, (or_span_t){r, r + 1}, b, keys + (b - whole_blocks(row)) * block_floats);
+            const or_kv_block_t block = {.numbers = keys + (b - whole_blocks(row)) * block_floats};
+            score(tile, (or_span_t){r, r + 1}, b, &block);
         }
     }
 }
 
 // ---- weights ----
 
-// Make weights of a query's scores. A sink is one score more, behind those of the positions. It takes its part of the
-// weights and has no value. There is room for it: a query's scores are whole blocks, at least one position longer than
-// a text (score_stride).
+// Make weights of a query's scores. A sink is one score more, behind those of the positions, that takes its part of the
+// weights and has no value. There is room for it: score_stride is at least one position more than a text has.
 static void weigh(const or_attention_tile_t *tile, uint32_t r, uint32_t h)
 {
     const uint32_t sinks = tile->sinks != NULL ? 1 : 0;
@@ -162,7 +156,7 @@ static void weigh(const or_attention_tile_t *tile, uint32_t r, uint32_t h)
 
 // Add the first n positions of a block, weighted, to the sums of some rows.
 static void add_values(const or_attention_tile_t *tile, or_span_t rows, uint32_t block,
-                       const float *values, uint32_t n, float *sums)
+                       const or_kv_block_t *values, uint32_t n, float *sums)
 {
     uint32_t head_dim = tile->model->shape.head_dim;
     size_t first = (size_t)rows.begin * tile->heads;
@@ -182,14 +176,17 @@ static void add_own_values(const or_attention_tile_t *tile, uint32_t r, or_span_
     if (own.begin >= own.end) {
         return;
     }
-    const bool paged = row->slot == OR_KV_NO_SLOT; // then it is the one block
-    const float *values =
-        paged ? or_attention_page_values(tile, own.begin)
-              : or_attention_own_values(tile, row) + (own.begin - whole_blocks(row)) * block_floats;
+    if (row->slot == OR_KV_NO_SLOT) { // then it is the one block
+        const or_kv_block_t page = or_attention_page_values(tile, own.begin);
+        add_values(tile, (or_span_t){r, r + 1}, own.begin, &page, seen - own.begin * OR_KV_BLOCK,
+                   sums);
+        return;
+    }
+    const float *values = or_attention_own_values(tile, row);
     for (uint32_t b = own.begin; b < own.end; b++) {
-        add_values(tile, (or_span_t){r, r + 1}, b, values,
+        const or_kv_block_t block = {.numbers = values + (b - whole_blocks(row)) * block_floats};
+        add_values(tile, (or_span_t){r, r + 1}, b, &block,
                    or_min_u32(OR_KV_BLOCK, seen - b * OR_KV_BLOCK), sums);
-        values += block_floats;
     }
 }
 
@@ -204,7 +201,8 @@ static void sum_part(const or_attention_tile_t *tile, uint32_t part, float *sums
         if (rows.begin == rows.end) {
             break;
         }
-        add_values(tile, rows, b, or_attention_page_values(tile, b), OR_KV_BLOCK, sums);
+        const or_kv_block_t values = or_attention_page_values(tile, b);
+        add_values(tile, rows, b, &values, OR_KV_BLOCK, sums);
     }
     for (uint32_t r = 0; r < tile->row_count; r++) {
         add_own_values(tile, r, blocks, sums);
@@ -266,7 +264,8 @@ static or_attention_tile_t make_tile(const attention_t *attention, uint32_t item
                                  .heads = last - first,
                                  .window = model->layers[attention->layer].window,
                                  .sinks = sinks != NULL ? sinks + first : NULL,
-                                 .stride = attention->stride};
+                                 .stride = attention->stride,
+                                 .pages = or_attention_pages_of(model->rows, rows)};
 }
 
 static void take_queries(const or_attention_tile_t *tile)
@@ -392,13 +391,20 @@ static size_t score_stride(uint32_t positions)
     return (size_t)(blocks | 1) * OR_KV_BLOCK;
 }
 
+// The scores of a tile, unless those of one row are more.
+static size_t tile_scores(size_t stride)
+{
+    size_t least = OR_TILE_QUERIES_LEAST * stride;
+    return least > OR_TILE_SCORES ? least : OR_TILE_SCORES;
+}
+
 size_t or_attention_scores_max(const or_model_t *model)
 {
     size_t group = model->shape.heads / model->shape.kv_heads;
-    size_t row = group * score_stride(model->context);
-    size_t most = or_attention_queries_max(model) * score_stride(model->context);
-    size_t usual = most < OR_TILE_SCORES ? most : OR_TILE_SCORES;
-    return row > usual ? row : usual;
+    size_t stride = score_stride(model->context);
+    size_t most = or_attention_queries_max(model) * stride;
+    size_t usual = most < tile_scores(stride) ? most : tile_scores(stride);
+    return group * stride > usual ? group * stride : usual;
 }
 
 // Only of tiles that threads share are several parts kept.
@@ -447,7 +453,7 @@ static uint32_t choose_tile_rows(const or_model_t *model, uint32_t rows, uint32_
     uint32_t threads = or_workers_count(model->workers);
     uint32_t shares = (threads + kv_heads - 1) / kv_heads;
     uint32_t rows_max = or_min_u32(or_attention_queries_max(model) / group,
-                                   (uint32_t)(or_attention_scores_max(model) / (group * stride)));
+                                   (uint32_t)(tile_scores(stride) / (group * stride)));
     rows_max = or_min_u32(rows_max, (rows + shares - 1) / shares);
     return rows_max > 0 ? rows_max : 1;
 }

@@ -1,5 +1,6 @@
 // Goal: attention sums what a row sees by parts that begin at absolute positions, whoever sums them: at and beside the
-// borders of parts, with windows that begin inside one, with sinks, with ancestors on both sides of a border.
+// borders of parts, with windows that begin inside one, with sinks, a softcap, with ancestors on both sides of a border,
+// from a cache of each type, and over a context that is long for the scores of a tile.
 // Method: a small model made by hand, whose K, V and queries are random numbers. Each row is computed again position by
 // position, as kernels.h defines it. Tiles of many rows and of one, by few threads and by more than there are KV heads,
 // with each table that runs here.
@@ -7,6 +8,8 @@
 #include <string.h>
 
 #include "common/gguf/gguf_test_file.h"
+#include "common/model/cpu/elementwise.h"
+#include "common/model/kv/kv_store.h"
 #include "common/model/model_internal.h"
 #include "tests/support/test_support.h"
 
@@ -15,7 +18,7 @@
 #define KV_HEADS 2u
 #define GROUP (HEADS / KV_HEADS)
 #define HEAD_DIM 20u
-#define CONTEXT 1200u
+#define CONTEXT 9200u // the scores of a tile's queries are then more than OR_TILE_SCORES
 #define NODES 40u
 #define ROWS (64u + NODES)
 #define TENSOR_BYTES (WIDTH * HEADS * HEAD_DIM * 4u) // the largest
@@ -69,6 +72,7 @@ typedef struct {
     uint32_t nodes;     // tree rows behind them
     uint32_t window;    // 0: none
     bool sinks;
+    float softcap; // 0: none
 } case_t;
 
 // All tensors are zeros: what is in K and V is put there.
@@ -97,9 +101,10 @@ static void make(test_gguf_t *file)
     }
 }
 
-static void open_fixture(fixture_t *f, uint32_t threads)
+static void open_fixture(fixture_t *f, uint32_t threads, or_kv_type_t keys, or_kv_type_t values)
 {
-    const or_model_options_t options = {.threads = threads, .rows_max = ROWS};
+    const or_model_options_t options = {
+        .threads = threads, .rows_max = ROWS, .cache_type_k = keys, .cache_type_v = values};
     make(&f->file);
     assert_int_equal(test_gguf_open(&f->file, &f->gguf), OR_OK);
     assert_int_equal(or_model_load(f->gguf, &options, &f->model), OR_OK);
@@ -130,6 +135,7 @@ static void run_passes(fixture_t *f, const case_t *c)
         rows[i] = (or_model_row_t){f->sequence, 1, OR_KV_NO_SLOT, OR_KV_NO_SLOT};
     }
     or_kv_sequence_truncate(f->sequence, 0);
+    f->model->layers[0].window = 1; // for time: what these attend to does not matter
     for (uint32_t left = c->committed; left > 0;) {
         uint32_t some = left < ROWS ? left : ROWS;
         assert_int_equal(or_model_forward(f->model, rows, some), OR_OK);
@@ -143,20 +149,45 @@ static void run_passes(fixture_t *f, const case_t *c)
     assert_int_equal(or_model_forward(f->model, rows, c->rows + c->nodes), OR_OK);
 }
 
+// What a cache of this type keeps of a vector.
+static void round_vector(or_kv_type_t type, float x[HEAD_DIM])
+{
+    uint32_t kept[HEAD_DIM + 1];
+    const or_kv_vector_t vector = or_kv_slot_vector(type, HEAD_DIM, kept);
+    or_kv_vector_write(&vector, x);
+    or_kv_vector_read(&vector, x);
+}
+
+// Draw the K and V of one position or slot, which stand at `place` in the fixture's arrays.
+static void draw(fixture_t *f, uint32_t head, uint32_t place, uint64_t *random)
+{
+    fill(random, f->keys[head][place], HEAD_DIM);
+    fill(random, f->values[head][place], HEAD_DIM);
+}
+
+static void round_place(fixture_t *f, uint32_t head, uint32_t place)
+{
+    const or_kv_shape_t *shape = &f->sequence->cache->shape;
+    round_vector(shape->key_type, f->keys[head][place]);
+    round_vector(shape->value_type, f->values[head][place]);
+}
+
 static void put_numbers(fixture_t *f, const case_t *c, uint64_t *random)
 {
-    const or_model_t *model = f->model;
-    fill(random, f->keys[0][0], sizeof f->keys / sizeof(float));
-    fill(random, f->values[0][0], sizeof f->values / sizeof(float));
+    or_model_t *model = f->model;
     fill(random, f->queries[0][0], sizeof f->queries / sizeof(float));
     fill(random, f->sinks, HEADS);
     for (uint32_t h = 0; h < KV_HEADS; h++) {
         for (uint32_t p = 0; p < c->committed + c->rows; p++) {
+            draw(f, h, p, random);
             or_kv_put_position(f->sequence, p, 0, h, f->keys[h][p], f->values[h][p]);
+            round_place(f, h, p);
         }
         for (uint32_t s = 0; s < NODES; s++) {
+            draw(f, h, CONTEXT + s, random);
             or_kv_put_slot(f->sequence, s, 0, h, f->keys[h][CONTEXT + s],
                            f->values[h][CONTEXT + s]);
+            round_place(f, h, CONTEXT + s);
         }
     }
     for (uint32_t r = 0; r < c->rows + c->nodes; r++) {
@@ -166,6 +197,7 @@ static void put_numbers(fixture_t *f, const case_t *c, uint64_t *random)
                    f->queries[r][h], sizeof f->queries[r][h]);
         }
     }
+    model->numbers.attention_softcap = c->softcap;
     model->layers[0].window = c->window;
     model->layers[0].sinks = c->sinks ? f->sinks : NULL;
 }
@@ -201,6 +233,9 @@ static void attend_by_hand(const fixture_t *f, const case_t *c, uint32_t r, uint
             dot = fmaf(f->queries[r][head][d], f->keys[kv_head][places[p]][d], dot);
         }
         weights[p] = f->model->numbers.attention_scale * dot;
+    }
+    if (c->softcap > 0) {
+        or_softcap(weights + first, seen - first, c->softcap);
     }
     weights[seen] = f->sinks[head];
     or_kernels_ref.softmax(weights + first, first, seen - first + (c->sinks ? 1 : 0));
@@ -263,9 +298,9 @@ static void parts_begin_at_absolute_positions(void **state)
     static const uint32_t lengths[] = {0, 254, 255, 256, 257, 510, 511, 512, 513, 1023, 1024};
     static const uint32_t windows[] = {0, 300, 100, 256, 0};
     for (size_t t = 0; t < sizeof threads / sizeof threads[0]; t++) {
-        open_fixture(&f, threads[t]);
+        open_fixture(&f, threads[t], OR_KV_F32, OR_KV_F32);
         for (uint32_t i = 0; i < 2 * sizeof lengths / sizeof lengths[0]; i++) {
-            check(&f, &(case_t){lengths[i / 2], 1, 0, windows[i % 5], i % 2 == 1});
+            check(&f, &(case_t){lengths[i / 2], 1, 0, windows[i % 5], i % 2 == 1, 0});
         }
         close_fixture(&f);
     }
@@ -277,12 +312,13 @@ static void tiles_sum_parts_of_their_rows(void **state)
     (void)state;
     static fixture_t f;
     static const case_t cases[] = {
-        {230, 64, 0, 0, false},      {500, 64, 0, 250, true},     {250, 1, NODES, 0, true},
-        {495, 5, NODES, 240, false}, {235, 21, NODES, 30, false}, {1000, 2, NODES, 0, false},
+        {230, 64, 0, 0, false, 0},      {500, 64, 0, 250, true, 0},
+        {250, 1, NODES, 0, true, 0},    {495, 5, NODES, 240, false, 0},
+        {235, 21, NODES, 30, false, 0}, {1000, 2, NODES, 0, false, 0},
     };
     static const uint32_t threads[] = {1, 3, 8};
     for (size_t t = 0; t < sizeof threads / sizeof threads[0]; t++) {
-        open_fixture(&f, threads[t]);
+        open_fixture(&f, threads[t], OR_KV_F32, OR_KV_F32);
         for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
             check(&f, &cases[i]);
         }
@@ -290,11 +326,46 @@ static void tiles_sum_parts_of_their_rows(void **state)
     }
 }
 
+// Halves are read where they lie and Q8_0 is decoded, alone and beside the other side's type.
+static void every_type_of_cache_has_the_bits_of_its_numbers(void **state)
+{
+    (void)state;
+    static fixture_t f;
+    static const case_t cases[] = {
+        {130, 1, 0, 0, true, 3.0f},   {255, 1, 0, 40, false, 0},    {500, 64, 0, 250, true, 0},
+        {290, 5, NODES, 0, false, 0}, {257, 3, NODES, 30, true, 2},
+    };
+    static const or_kv_type_t types[][2] = {{OR_KV_F16, OR_KV_F16},
+                                            {OR_KV_Q8_0, OR_KV_Q8_0},
+                                            {OR_KV_F16, OR_KV_F32},
+                                            {OR_KV_F32, OR_KV_Q8_0}};
+    for (size_t t = 0; t < 2 * sizeof types / sizeof types[0]; t++) {
+        open_fixture(&f, t % 2 == 0 ? 1 : 3, types[t / 2][0], types[t / 2][1]);
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            check(&f, &cases[i]);
+        }
+        close_fixture(&f);
+    }
+}
+
+static void long_contexts_are_taken_by_tiles_too(void **state)
+{
+    (void)state;
+    static fixture_t f;
+    open_fixture(&f, 2, OR_KV_F16, OR_KV_F16);
+    assert_true(or_attention_scores_max(f.model) > OR_TILE_SCORES);
+    check(&f, &(case_t){CONTEXT - 13, 12, 0, 0, false, 0});
+    check(&f, &(case_t){CONTEXT - 13, 1, 7, 0, true, 0});
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_begin_at_absolute_positions),
         cmocka_unit_test(tiles_sum_parts_of_their_rows),
+        cmocka_unit_test(every_type_of_cache_has_the_bits_of_its_numbers),
+        cmocka_unit_test(long_contexts_are_taken_by_tiles_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

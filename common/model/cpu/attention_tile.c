@@ -99,30 +99,78 @@ const float *or_attention_own_values(const or_attention_tile_t *tile, const or_p
     return gather(tile, &tile->scratch->values, &value_side, row);
 }
 
-const float *or_attention_page_keys(const or_attention_tile_t *tile, uint32_t block)
+// ---- pages ----
+
+uint32_t or_attention_pages(const or_pass_row_t *row)
 {
-    or_attention_scratch_t *scratch = tile->scratch;
-    if (shape_of(tile)->key_type == OR_KV_F32) {
-        return or_kv_page_keys(tile->rows->sequence, block, tile->layer, tile->kv_head);
-    }
-    if (scratch->decoded_keys_block != block) {
-        decode_page_keys(tile, block, scratch->decoded_keys);
-        scratch->decoded_keys_block = block;
-    }
-    return scratch->decoded_keys;
+    return row->slot == OR_KV_NO_SLOT ? row->position / OR_KV_BLOCK + 1
+                                      : row->committed / OR_KV_BLOCK;
 }
 
-const float *or_attention_page_values(const or_attention_tile_t *tile, uint32_t block)
+uint32_t or_attention_pages_of(const or_pass_row_t *rows, or_span_t span)
+{
+    uint32_t most = 0;
+    for (uint32_t r = span.begin; r < span.end; r++) {
+        uint32_t pages = or_attention_pages(&rows[r]);
+        most = pages > most ? pages : most;
+    }
+    return most;
+}
+
+// What the two sides of a page differ in.
+typedef struct {
+    or_kv_type_t type;
+    const void *(*page)(const or_attention_tile_t *tile, uint32_t block);
+    void (*decode)(const or_attention_tile_t *tile, uint32_t block, float *out);
+    float *decoded; // where a block is decoded to
+    uint32_t *decoded_block;
+} pages_t;
+
+static const void *page_keys(const or_attention_tile_t *tile, uint32_t block)
+{
+    return or_kv_page_keys(tile->rows->sequence, block, tile->layer, tile->kv_head);
+}
+
+static const void *page_values(const or_attention_tile_t *tile, uint32_t block)
+{
+    return or_kv_page_values(tile->rows->sequence, block, tile->layer, tile->kv_head);
+}
+
+static or_kv_block_t block_of_page(const or_attention_tile_t *tile, const pages_t *pages,
+                                   uint32_t block)
+{
+    or_kv_block_t found = {.halves = pages->type == OR_KV_F16};
+    if (pages->type != OR_KV_Q8_0) {
+        found.numbers = pages->page(tile, block);
+    } else {
+        if (*pages->decoded_block != block) {
+            pages->decode(tile, block, pages->decoded);
+            *pages->decoded_block = block;
+        }
+        found.numbers = pages->decoded;
+    }
+    if (block + 1 < tile->pages) {
+        found.next = pages->page(tile, block + 1);
+        found.next_bytes =
+            or_kv_vector_bytes(pages->type, tile->model->shape.head_dim) * OR_KV_BLOCK;
+    }
+    return found;
+}
+
+or_kv_block_t or_attention_page_keys(const or_attention_tile_t *tile, uint32_t block)
 {
     or_attention_scratch_t *scratch = tile->scratch;
-    if (shape_of(tile)->value_type == OR_KV_F32) {
-        return or_kv_page_values(tile->rows->sequence, block, tile->layer, tile->kv_head);
-    }
-    if (scratch->decoded_values_block != block) {
-        decode_page_values(tile, block, scratch->decoded_values);
-        scratch->decoded_values_block = block;
-    }
-    return scratch->decoded_values;
+    const pages_t pages = {shape_of(tile)->key_type, page_keys, decode_page_keys,
+                           scratch->decoded_keys, &scratch->decoded_keys_block};
+    return block_of_page(tile, &pages, block);
+}
+
+or_kv_block_t or_attention_page_values(const or_attention_tile_t *tile, uint32_t block)
+{
+    or_attention_scratch_t *scratch = tile->scratch;
+    const pages_t pages = {shape_of(tile)->value_type, page_values, decode_page_values,
+                           scratch->decoded_values, &scratch->decoded_values_block};
+    return block_of_page(tile, &pages, block);
 }
 
 static void reset_gathered(or_gathered_t *gathered)

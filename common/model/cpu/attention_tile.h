@@ -26,17 +26,23 @@ typedef struct {
     uint32_t window;    // positions that a row attends to; 0: all
     const float *sinks; // of the query heads; NULL: there are none
     size_t stride;      // from a query's scores to the next's
+    uint32_t pages;     // that some row reads (or_attention_pages_of)
 } or_attention_tile_t;
 
 // Forget what this worker decoded and gathered for another tile.
 void or_attention_forget(or_attention_scratch_t *scratch);
 
-// Return the floats of a block of the sequence's pages, K [head_dim][32] or V [32][head_dim]. They stay until the next
-// call for the same side.
-const float *or_attention_page_keys(const or_attention_tile_t *tile, uint32_t block);
-const float *or_attention_page_values(const or_attention_tile_t *tile, uint32_t block);
+// Return the number of blocks that a row reads in pages, the last one perhaps in part; and the most that one of some rows
+// does.
+uint32_t or_attention_pages(const or_pass_row_t *row);
+uint32_t or_attention_pages_of(const or_pass_row_t *rows, or_span_t span);
 
-// Return the blocks that a tree row sees from position row->committed / 32 * 32 on, likewise.
+// Return a block of the sequence's pages, K [head_dim][32] or V [32][head_dim]: where it lies, or decoded where kernels
+// do not read its type. It stays until the next call for the same side. The page that the tile reads after it is next.
+or_kv_block_t or_attention_page_keys(const or_attention_tile_t *tile, uint32_t block);
+or_kv_block_t or_attention_page_values(const or_attention_tile_t *tile, uint32_t block);
+
+// Return as floats the blocks that a tree row sees from position row->committed / 32 * 32 on, likewise.
 const float *or_attention_own_keys(const or_attention_tile_t *tile, const or_pass_row_t *row);
 const float *or_attention_own_values(const or_attention_tile_t *tile, const or_pass_row_t *row);
 

@@ -102,8 +102,8 @@ static float *weigh(const case_t *c, uint32_t n, uint32_t head, const float *que
     uint32_t first = first_seen(c, n);
     float *scores = kv_test_allocate(kv_test_pages_for(n + 1) * OR_KV_BLOCK * sizeof *scores);
     for (size_t p = 0; p < n; p += OR_KV_BLOCK) {
-        or_kernels_ref.attention_scores(query, 0, 1, keys + p * head_dim, head_dim, c->how.scale,
-                                        scores + p, 0);
+        const or_kv_block_t block = {.numbers = keys + p * head_dim};
+        or_kernels_ref.attention_scores(query, 0, 1, &block, head_dim, c->how.scale, scores + p, 0);
     }
     memset(scores, 0, first * sizeof *scores);
     if (c->how.softcap > 0) {
@@ -125,10 +125,11 @@ static void attend(const case_t *c, uint32_t n, uint32_t head, const float *quer
     float *part = kv_test_allocate(head_dim * sizeof *part);
     for (size_t p = first_part * OR_ATTENTION_PART; p < n; p += OR_KV_BLOCK) {
         uint32_t rest = n - (uint32_t)p;
+        const or_kv_block_t block = {.numbers = values + p * head_dim};
         if (p % OR_ATTENTION_PART == 0) {
             memset(part, 0, head_dim * sizeof *part);
         }
-        or_kernels_ref.attention_values(weights + p, 0, 1, values + p * head_dim, head_dim,
+        or_kernels_ref.attention_values(weights + p, 0, 1, &block, head_dim,
                                         rest < OR_KV_BLOCK ? rest : OR_KV_BLOCK, part, 0);
         if ((p + OR_KV_BLOCK) % OR_ATTENTION_PART != 0 && rest > OR_KV_BLOCK) {
             continue; // the part goes on

@@ -15,7 +15,7 @@
 // More rows in a tile save loads.
 #pragma once
 
-#include "kernels/product.h"
+#include "kernels/vector/product.h"
 
 #ifdef WIDEST // without tiles this header is empty
 

@@ -32,8 +32,8 @@
 
 #include "kernels/canonical.h"
 #include "kernels/kernels.h"
-#include "kernels/product.h"
 #include "kernels/quant_internal.h"
+#include "kernels/vector/product.h"
 
 #ifdef WIDTH                    // without vectors this header is empty
 #define VECTORS (LANES / WIDTH) // that hold the 16 lanes of a lane sum
@@ -185,66 +185,8 @@ static void matmul_bf16(const uint16_t *panels, size_t panel_stride, uint32_t pa
 }
 
 // ---- attention ----
-//
-// Several queries against one block of keys or values: both are products, whose columns are positions in the one and
-// dimensions in the other.
 
-static void attention_scores(const float *q, size_t q_stride, uint32_t queries,
-                             const float *k_block, uint32_t head_dim, float scale, float *scores,
-                             size_t score_stride)
-{
-    const product_t product = {.w = k_block,
-                               .type = WEIGHTS_NEAR,
-                               .step = OR_KV_BLOCK,
-                               .apart = STRIP,
-                               .k = head_dim,
-                               .x = q,
-                               .x_stride = q_stride,
-                               .y = scores,
-                               .y_stride = score_stride};
-    multiply_product(&product, queries, OR_KV_BLOCK / STRIP);
-    for (uint32_t i = 0; i < queries; i++, scores += score_stride) {
-#pragma GCC unroll 8
-        for (uint32_t p = 0; p < OR_KV_BLOCK; p += WIDTH) {
-            store(scores + p, spread(scale) * load(scores + p));
-        }
-    }
-}
-
-// Dimensions `first` and on of one query, at most a vector of them.
-static void add_last_values(const product_t *product, uint32_t query, uint32_t first, uint32_t left)
-{
-    const float *weights = product->x + query * product->x_stride;
-    float *y = product->y + query * product->y_stride + first;
-    vector_t sum = get(y, left);
-    for (uint32_t p = 0; p < product->k; p++) {
-        const float *values = (const float *)product->w + p * product->step + first;
-        sum = fma_lanes(spread(weights[p]), get(values, left), sum);
-    }
-    put(y, left, sum);
-}
-
-static void attention_values(const float *weights, size_t weight_stride, uint32_t queries,
-                             const float *v_block, uint32_t head_dim, uint32_t n, float *out,
-                             size_t out_stride)
-{
-    const product_t product = {.w = v_block,
-                               .type = WEIGHTS_NEAR,
-                               .step = head_dim,
-                               .apart = STRIP,
-                               .k = n,
-                               .x = weights,
-                               .x_stride = weight_stride,
-                               .y = out,
-                               .y_stride = out_stride,
-                               .continues = true};
-    multiply_product(&product, queries, head_dim / STRIP);
-    for (uint32_t d = head_dim - head_dim % STRIP; d < head_dim; d += WIDTH) {
-        for (uint32_t i = 0; i < queries; i++) {
-            add_last_values(&product, i, d, head_dim - d);
-        }
-    }
-}
+#include "kernels/vector/attention_body.h"
 
 // ---- element by element ----
 

@@ -23,7 +23,6 @@ typedef enum {
     WEIGHTS_F32,
     WEIGHTS_F16,
     WEIGHTS_BF16,
-    WEIGHTS_NEAR, // floats that are in a cache already, so that no prefetch is needed
 } weights_t;
 
 typedef struct {
@@ -37,8 +36,8 @@ typedef struct {
     float *y; // rows y_stride apart, strips side by side
     size_t y_stride;
     bool continues; // the chains start from what y holds
-    // The data that is read after w is prefetched meanwhile, spread evenly: `next_bytes` for each of at most two
-    // strips, the second's `next_apart` bytes behind the first's. NULL: what comes next in w is prefetched.
+    // The data that is read after w is prefetched meanwhile, spread evenly: `next_bytes` for each strip, `next_apart`
+    // bytes behind those of the strip before. NULL: what comes next in w is prefetched.
     const char *next;
     size_t next_bytes;
     size_t next_apart;
