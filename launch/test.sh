@@ -135,7 +135,7 @@ tell_skips() {
 instrumented=(-LE '^(gpu|rest|long|process|layout|exactness)$')
 emulated='emulated|^(model_gpu_fail_test|model_growth_limits_test)$'
 slow='^(model_bits_test|families_bits_test|model_ranks_test|model_ranks_random_test|policy_test|builder_grow_test|simulation_test|hostile_simulation_test|failover_test|programs_trouble|windows_test|model_packed_test)$'
-slow_threads="$emulated|$slow|^(model_attention_test|model_streamed_test|families_windows_test)\$"
+slow_threads="$emulated|$slow|^(model_attention_test|model_streamed_test|model_kept_test|families_windows_test)\$"
 
 gate() {
   step "formatting" formatted

@@ -32,6 +32,12 @@ void or_loaded_log_memory(const or_model_t *model)
                or_model_shape(model)->experts > 0 ? "up to " : "", memory.streamed >> 20,
                memory.streamed_buffers >> 20);
     }
+    const or_model_kept_t kept = or_model_kept_of_all(model);
+    if (kept.slots > 0) {
+        or_log(OR_LOG_INFO,
+               "%" PRIu32 " of %" PRIu32 " experts have room in memory: those that passes use most",
+               kept.slots, kept.experts);
+    }
 }
 
 void or_loaded_log_sums(const or_model_t *model)

@@ -321,6 +321,10 @@ static void fill_stats(const void *role, or_stats_t *stats)
         stats->pages > 0 ? or_model_memory(verifier->model).cache / stats->pages : 0;
     stats->ranks = (uint32_t)ranks->size;
     stats->stages = (uint32_t)or_ranks_stages(ranks);
+    const or_model_kept_t kept = or_model_kept_of_all(verifier->model);
+    stats->experts_needed = kept.needed;
+    stats->experts_found = kept.found;
+    stats->experts_read = kept.read;
 }
 
 int64_t or_verifier_turn(or_verifier_t *verifier)

@@ -76,6 +76,16 @@ or_model_reads_t or_model_reads(const or_model_t *model)
     return reads;
 }
 
+or_model_kept_t or_model_kept_of_pass(const or_model_t *model)
+{
+    return or_kept_experts_of_pass(or_streamed_kept(model->streamed));
+}
+
+or_model_kept_t or_model_kept_of_all(const or_model_t *model)
+{
+    return or_kept_experts_of_all(or_streamed_kept(model->streamed));
+}
+
 const or_kv_cache_t *or_model_cache(const or_model_t *model)
 {
     return model->cache;

@@ -115,7 +115,7 @@ typedef struct {
     uint64_t mapped;   // of these, in a packed file: all processes that use it share them
     uint64_t streamed; // of these, on disk: matrices that passes read, of so many layers
     uint32_t streamed_layers;
-    uint64_t streamed_buffers; // of two such layers
+    uint64_t streamed_buffers; // of two such layers, and of experts that are kept
     uint32_t layers;           // of this rank
     uint32_t host_layers; // of those on a GPU, whose matrices come over from the host in every pass
     uint64_t host_weights; // bytes of those matrices, of `weights`
@@ -131,6 +131,15 @@ typedef struct {
     uint64_t weights; // bytes, packed
     uint64_t experts; // each once for each layer; 0 of a model without
 } or_model_reads_t;
+
+// Experts that passes needed where not all have room in memory (weights_memory), on one rank.
+typedef struct {
+    uint64_t needed;  // each once for each layer and pass
+    uint64_t found;   // of these, in memory since an earlier pass
+    uint64_t read;    // from disk, ahead too
+    uint32_t slots;   // experts that have room; 0: all are where the other weights are
+    uint32_t experts; // of all layers
+} or_model_kept_t;
 
 // Collective if options->ranks are several: they agree on the file, the arithmetic, the version and the
 // number of pages, or all fail with a sentence that names who differs (OR_ERR_MISMATCH).
@@ -167,6 +176,9 @@ const char *or_model_sums(const or_model_t *model);
 or_model_memory_t or_model_memory(const or_model_t *model);
 // Return what the last pass read. All weights count but those of experts that no row took. On a GPU it waits for the pass.
 or_model_reads_t or_model_reads(const or_model_t *model);
+// The same of experts that are read from disk: in the last pass, or in all since the load.
+or_model_kept_t or_model_kept_of_pass(const or_model_t *model);
+or_model_kept_t or_model_kept_of_all(const or_model_t *model);
 // Has the model's device or its packed file failed? Then every pass fails from now on, and the sentence is recorded.
 bool or_model_is_lost(const or_model_t *model);
 const or_kv_cache_t *or_model_cache(const or_model_t *model);

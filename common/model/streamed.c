@@ -2,36 +2,27 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "common/gguf/packed_reader.h"
 #include "common/model/model_internal.h"
+#include "common/model/spans.h"
 
-#define PAGE ((uint64_t)OR_PACKED_ALIGNMENT)
 #define BUFFERS 2u
 #define NO_LAYER UINT32_MAX
 
-// Parts of the file, in a list that grows.
-typedef struct {
-    or_packed_span_t *spans;
-    uint32_t count, room;
-    uint64_t bytes; // of all spans
-} spans_t;
-
 // A layer of the stage, and where this rank's parts of it are.
 typedef struct {
-    spans_t common; // what all rows read
-    spans_t all;    // and the experts
-    uint64_t matrix_bytes;
+    or_spans_t common; // what all rows read
+    or_spans_t chosen; // the experts
+    uint64_t matrix_bytes, common_bytes;
     uintptr_t base; // where its matrices say that the file's first byte is
-    bool on_disk;
+    bool on_disk;   // what is common
 } layer_t;
 
 typedef struct {
     unsigned char *memory;
     uint32_t layer; // that is read into it
-    bool whole;     // with its experts
     or_packed_reading_t reading;
 } buffer_t;
 
@@ -44,76 +35,15 @@ struct or_streamed {
     buffer_t buffers[BUFFERS];
     size_t buffer_room;    // addresses of each
     uint64_t buffer_bytes; // that are used of them
+    uint64_t in_memory;    // bytes of what is common of the layers that are not on disk
     uint32_t turn;         // the buffer of the layer on disk that is entered now or next
     uint32_t entered;      // layer; NO_LAYER: none
-    bool whole;            // layers are read with all of their experts
-    bool *has;             // [experts] those of the entered layer that are there
-    spans_t wanted;        // of experts
+    or_expert_layout_t layout;
+    uint32_t slots; // of experts; 0: all are in memory, mapped, or there are none
+    or_kept_experts_t *kept;
 };
 
 // ---- where a layer is ----
-
-static bool add_span(spans_t *list, uint64_t begin, uint64_t end)
-{
-    if (list->count == list->room) {
-        uint32_t room = 2 * list->room + 16;
-        or_packed_span_t *spans = realloc(list->spans, room * sizeof *spans);
-        if (spans == NULL) {
-            return false;
-        }
-        list->spans = spans;
-        list->room = room;
-    }
-    begin = begin / PAGE * PAGE;
-    end = (end + PAGE - 1) / PAGE * PAGE;
-    list->spans[list->count++] = (or_packed_span_t){begin, end - begin};
-    return true;
-}
-
-// A part of the inputs is a piece of every panel; a part of the outputs is some whole panels of every expert.
-static bool add_matrix(spans_t *list, uintptr_t base, const or_matrix_t *m)
-{
-    const uint32_t panels = or_span_length(m->panels);
-    const uint64_t part = panels > 0 ? m->bytes / m->experts / panels : 0; // of a panel
-    const bool whole = part == m->panel_bytes;
-    bool added = true;
-    for (uint32_t e = 0; part > 0 && e < m->experts; e++) {
-        uint64_t at = (uintptr_t)m->memory - base + e * m->expert_bytes;
-        for (uint32_t p = 0; added && p < (whole ? 1 : panels); p++, at += m->panel_bytes) {
-            added = add_span(list, at, at + (whole ? panels * part : part));
-        }
-    }
-    return added;
-}
-
-static int compare_spans(const void *a, const void *b)
-{
-    const or_packed_span_t *x = a, *y = b;
-    return x->at < y->at ? -1 : x->at > y->at;
-}
-
-// Order the spans and join those that touch each other.
-static void join_spans(spans_t *list)
-{
-    uint32_t count = 0;
-    if (list->count > 0) {
-        qsort(list->spans, list->count, sizeof *list->spans, compare_spans);
-    }
-    for (uint32_t i = 0; i < list->count; i++) {
-        const or_packed_span_t span = list->spans[i];
-        or_packed_span_t *last = count > 0 ? &list->spans[count - 1] : NULL;
-        if (last == NULL || span.at > last->at + last->bytes) {
-            list->spans[count++] = span;
-        } else if (span.at + span.bytes > last->at + last->bytes) {
-            last->bytes = span.at + span.bytes - last->at;
-        }
-    }
-    list->count = count;
-    list->bytes = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        list->bytes += list->spans[i].bytes;
-    }
-}
 
 // The matrices of a layer, one after the other.
 typedef or_status_t each_t(or_streamed_t *s, layer_t *layer, const char *name, or_matrix_t *matrix);
@@ -152,9 +82,10 @@ static or_status_t find_matrix(or_streamed_t *s, layer_t *layer, const char *nam
                        "%s lacks a matrix %s; `outrider model pack --force` makes it anew",
                        or_packed_path(packed), name);
     }
+    const bool chosen = is_chosen(s, layer, matrix);
     layer->matrix_bytes += matrix->bytes;
-    return add_matrix(&layer->all, layer->base, matrix) &&
-                   (is_chosen(s, layer, matrix) || add_matrix(&layer->common, layer->base, matrix))
+    layer->common_bytes += chosen ? 0 : matrix->bytes;
+    return or_spans_add_matrix(chosen ? &layer->chosen : &layer->common, layer->base, matrix)
                ? OR_OK
                : or_fail(OR_ERR_NO_MEMORY, "no memory for the places of a layer");
 }
@@ -166,9 +97,10 @@ static or_status_t find_layers(or_streamed_t *s)
         layer_t *layer = &s->layers[i];
         layer->base = (uintptr_t)or_packed_begin(s->model->packed);
         status = each_matrix(s, i, find_matrix);
-        join_spans(&layer->common);
-        join_spans(&layer->all);
+        or_spans_join(&layer->common, 0);
+        or_spans_join(&layer->chosen, 0);
     }
+    s->layout = status == OR_OK ? or_kept_experts_layout(s->model) : (or_expert_layout_t){0};
     return status;
 }
 
@@ -180,84 +112,136 @@ static bool is_kept(uint32_t index, uint32_t kept, uint32_t count)
     return (uint64_t)(index + 1) * kept / count != (uint64_t)index * kept / count;
 }
 
-// Do two layers lie alike, so that they take the same bytes of a buffer?
-static bool lie_alike(const spans_t *a, const spans_t *b)
+// Mark the layers on disk if `kept` of them are in memory, and find what buffers take: by and by all pages are touched that some
+// layer on disk has there. false: no memory.
+static bool mark_layers(or_streamed_t *s, uint32_t kept)
 {
-    bool alike = a->count == b->count;
-    for (uint32_t i = 0; alike && i < a->count; i++) {
-        alike = a->spans[i].at - a->spans[0].at == b->spans[i].at - b->spans[0].at &&
-                a->spans[i].bytes == b->spans[i].bytes;
-    }
-    return alike;
-}
-
-// Mark the layers on disk if `kept` of them are in memory, and return the bytes that all layers then take.
-static uint64_t mark_layers(or_streamed_t *s, uint32_t kept)
-{
-    uint64_t in_memory = 0;
-    const spans_t *first = NULL;
-    bool alike = true;
-    s->buffer_bytes = s->buffer_room = 0;
+    or_spans_t touched = {0};
+    bool added = true;
     s->on_disk = 0;
+    s->in_memory = 0;
     for (uint32_t i = 0; i < s->layer_count; i++) {
         layer_t *layer = &s->layers[i];
-        const spans_t *spans = &layer->all;
+        const or_spans_t *spans = &layer->common;
         layer->on_disk = spans->count > 0 && !is_kept(i, kept, s->layer_count);
-        if (!layer->on_disk) {
-            in_memory += spans->bytes;
-            continue;
+        s->on_disk += layer->on_disk;
+        s->in_memory += layer->on_disk ? 0 : spans->bytes;
+        for (uint32_t j = 0; added && layer->on_disk && j < spans->count; j++) {
+            const uint64_t at = spans->spans[j].at - spans->spans[0].at;
+            added = or_spans_add(&touched, at, at + spans->spans[j].bytes);
         }
-        const or_packed_span_t *last = &spans->spans[spans->count - 1];
-        const uint64_t room = last->at + last->bytes - spans->spans[0].at;
-        first = first == NULL ? spans : first;
-        alike = alike && lie_alike(first, spans);
-        s->on_disk++;
-        s->buffer_bytes = spans->bytes > s->buffer_bytes ? spans->bytes : s->buffer_bytes;
-        s->buffer_room = room > s->buffer_room ? room : s->buffer_room;
     }
-    s->buffer_bytes = alike ? s->buffer_bytes : s->buffer_room; // by and by all of it is touched
-    return in_memory + BUFFERS * s->buffer_bytes;
+    or_spans_join(&touched, 0);
+    const or_packed_span_t *last = touched.count > 0 ? &touched.spans[touched.count - 1] : NULL;
+    s->buffer_bytes = touched.bytes;
+    s->buffer_room = last != NULL ? last->at + last->bytes : 0;
+    or_spans_fini(&touched);
+    return added;
 }
 
-// Keep as many layers as there is room for beside what is no layer's.
+// Return the bytes that all layers take as they are marked, but for experts.
+static uint64_t marked_bytes(const or_streamed_t *s)
+{
+    return s->in_memory + BUFFERS * s->buffer_bytes;
+}
+
+// Return the bytes of all experts, mapped.
+static uint64_t bytes_of_experts(const or_streamed_t *s)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < s->layer_count; i++) {
+        bytes += s->layers[i].chosen.bytes;
+    }
+    return bytes;
+}
+
+static or_status_t no_places(void)
+{
+    return or_fail(OR_ERR_NO_MEMORY, "no memory for the places of layers");
+}
+
+static or_status_t too_small(const or_streamed_t *s, uint64_t least)
+{
+    return or_fail(OR_ERR_INVALID,
+                   "--weights-memory: two layers at a time%s, the output and all vectors take at "
+                   "least %" PRIu64 "K here; give that, or more ranks",
+                   s->slots > 0 ? ", the experts of one" : "", (least + 1023) / 1024);
+}
+
+// Mark as many layers as there is room for beside `others`, and find what is needed then; of none of them if even that is too much.
+// *least_p is the least that some number of layers needs.
+static or_status_t mark_most(or_streamed_t *s, uint64_t others, uint64_t memory, uint64_t *needed_p,
+                             uint64_t *least_p)
+{
+    *needed_p = *least_p = UINT64_MAX;
+    for (uint32_t kept = s->layer_count + 1; *needed_p > memory && kept > 0; kept--) {
+        if (!mark_layers(s, kept - 1)) {
+            return no_places();
+        }
+        *needed_p = others + marked_bytes(s);
+        *least_p = *needed_p < *least_p ? *needed_p : *least_p;
+    }
+    return OR_OK;
+}
+
+// Keep as many layers as there is room for beside what is no layer's. All rows read what is common of layers: that has the first
+// claim, and experts get what it leaves, at least what one layer of a pass can take.
 static or_status_t choose_layers(or_streamed_t *s, uint64_t memory, bool strict)
 {
-    uint64_t others = s->model->weight_bytes;
-    uint32_t kept = s->layer_count;
+    const uint64_t slots_min = or_kept_experts_slots_min(s->model);
+    const uint64_t slots_max = or_kept_experts_count(s->model);
+    uint64_t others = s->model->weight_bytes, needed, least;
     for (uint32_t i = 0; i < s->layer_count; i++) {
         others -= s->layers[i].matrix_bytes;
     }
-    uint64_t needed = others + mark_layers(s, kept);
-    while (needed > memory && kept > 0) {
-        needed = others + mark_layers(s, --kept);
+    if (!mark_layers(s, s->layer_count)) {
+        return no_places();
     }
-    return needed <= memory || !strict
-               ? OR_OK
-               : or_fail(
-                     OR_ERR_INVALID,
-                     "--weights-memory: two layers at a time, the output and all vectors take at "
-                     "least %" PRIu64 "K here; give that, or more ranks",
-                     (needed + 1023) / 1024);
+    if (s->layout.bytes > 0 && others + marked_bytes(s) + bytes_of_experts(s) > memory) {
+        s->slots = (uint32_t)slots_min;
+        others += slots_min * s->layout.bytes;
+    } else {
+        others += bytes_of_experts(s);
+    }
+    or_status_t status = mark_most(s, others, memory, &needed, &least);
+    if (status != OR_OK || (needed > memory && strict)) {
+        return status != OR_OK ? status : too_small(s, least);
+    }
+    if (s->slots > 0 && needed < memory) {
+        const uint64_t slots = slots_min + (memory - needed) / s->layout.bytes;
+        s->slots = (uint32_t)(slots < slots_max ? slots : slots_max);
+    }
+    return OR_OK;
+}
+
+// Add spans to those that stay in memory.
+static bool add_kept(or_spans_t *kept, const or_spans_t *spans)
+{
+    bool added = true;
+    for (uint32_t i = 0; added && i < spans->count; i++) {
+        const or_packed_span_t *span = &spans->spans[i];
+        added = or_spans_add(kept, span->at, span->at + span->bytes);
+    }
+    return added;
 }
 
 // What stays in memory is compared by the file's own threads.
 static or_status_t compare_kept(or_streamed_t *s)
 {
     const or_model_t *model = s->model;
-    spans_t kept = {0};
-    bool added = model->head.memory == NULL || !model->head.borrowed ||
-                 add_matrix(&kept, (uintptr_t)or_packed_begin(model->packed), &model->head);
+    or_spans_t kept = {0};
+    bool added =
+        model->head.memory == NULL || !model->head.borrowed ||
+        or_spans_add_matrix(&kept, (uintptr_t)or_packed_begin(model->packed), &model->head);
     for (uint32_t i = 0; i < s->layer_count; i++) {
-        const spans_t *spans = &s->layers[i].all;
-        for (uint32_t j = 0; added && !s->layers[i].on_disk && j < spans->count; j++) {
-            const or_packed_span_t *span = &spans->spans[j];
-            added = add_span(&kept, span->at, span->at + span->bytes);
-        }
+        const layer_t *layer = &s->layers[i];
+        added = added && (layer->on_disk || add_kept(&kept, &layer->common)) &&
+                (s->slots > 0 || add_kept(&kept, &layer->chosen));
     }
     or_status_t status = added ? or_packed_compare_only(model->packed, kept.spans, kept.count,
                                                         or_workers_count(model->workers))
-                               : or_fail(OR_ERR_NO_MEMORY, "no memory for the places of layers");
-    free(kept.spans);
+                               : no_places();
+    or_spans_fini(&kept);
     return status;
 }
 
@@ -274,23 +258,15 @@ static uint32_t next_on_disk(const or_streamed_t *s, uint32_t layer)
 // Return the address of the file's first byte, if this buffer has a layer.
 static uintptr_t base_of(const or_streamed_t *s, const buffer_t *buffer)
 {
-    return (uintptr_t)buffer->memory - s->layers[buffer->layer].all.spans[0].at;
-}
-
-static or_packed_reading_t reading_of(uintptr_t base, const spans_t *spans)
-{
-    return (or_packed_reading_t){
-        .spans = spans->spans,
-        .count = spans->count,
-        .to = (unsigned char *)(base + (spans->count > 0 ? spans->spans[0].at : 0))};
+    return (uintptr_t)buffer->memory - s->layers[buffer->layer].common.spans[0].at;
 }
 
 static void read_layer(or_streamed_t *s, buffer_t *buffer, uint32_t layer)
 {
-    const layer_t *l = &s->layers[layer];
+    const or_spans_t *spans = &s->layers[layer].common;
     buffer->layer = layer;
-    buffer->whole = s->whole;
-    buffer->reading = reading_of(base_of(s, buffer), s->whole ? &l->all : &l->common);
+    buffer->reading =
+        (or_packed_reading_t){.spans = spans->spans, .count = spans->count, .to = buffer->memory};
     or_packed_reader_begin(s->reader, &buffer->reading, false);
 }
 
@@ -312,7 +288,9 @@ static or_status_t move_matrix(or_streamed_t *s, layer_t *layer, const char *nam
 {
     (void)name;
     const uintptr_t base = base_of(s, &s->buffers[s->turn]);
-    matrix->memory = (void *)((uintptr_t)matrix->memory - layer->base + base);
+    if (!is_chosen(s, layer, matrix)) {
+        matrix->memory = (void *)((uintptr_t)matrix->memory - layer->base + base);
+    }
     return OR_OK;
 }
 
@@ -327,6 +305,7 @@ void or_streamed_leave(or_streamed_t *s)
         read_layer(s, &s->buffers[s->turn], next_on_disk(s, next));
         s->turn = (s->turn + 1) % BUFFERS;
     }
+    or_kept_experts_let_go(s->kept, s->entered);
     s->entered = NO_LAYER;
 }
 
@@ -347,7 +326,6 @@ or_status_t or_streamed_enter(or_streamed_t *s, uint32_t layer)
         }
         each_matrix(s, layer, move_matrix);
         s->layers[layer].base = base_of(s, buffer);
-        memset(s->has, buffer->whole, s->model->shape.experts * sizeof *s->has);
     }
     s->entered = layer;
     return OR_OK;
@@ -356,36 +334,14 @@ or_status_t or_streamed_enter(or_streamed_t *s, uint32_t layer)
 void or_streamed_expect(or_streamed_t *s, uint32_t rows)
 {
     if (s != NULL) {
-        const or_model_shape_t *shape = &s->model->shape;
-        s->whole = (uint64_t)rows * shape->experts_used >= shape->experts;
+        or_kept_experts_begin(s->kept, rows);
     }
 }
 
 or_status_t or_streamed_experts(or_streamed_t *s, const uint32_t *chosen, uint32_t count)
 {
-    if (s == NULL || s->entered == NO_LAYER || !s->layers[s->entered].on_disk) {
-        return OR_OK;
-    }
-    const or_layer_t *layer = &s->model->layers[s->entered];
-    const or_matrix_t *const matrices[] = {&layer->expert_gate, &layer->expert_up,
-                                           &layer->expert_down};
-    const uintptr_t base = s->layers[s->entered].base;
-    bool added = true;
-    s->wanted.count = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t j = 0; j < 3 && !s->has[chosen[i]] && matrices[j]->experts > 1; j++) {
-            const or_matrix_t expert = or_matrix_expert(matrices[j], chosen[i]);
-            added = added && add_matrix(&s->wanted, base, &expert);
-        }
-        s->has[chosen[i]] = true;
-    }
-    if (!added) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for the places of experts");
-    }
-    join_spans(&s->wanted);
-    or_packed_reading_t reading = reading_of(base, &s->wanted);
-    or_packed_reader_begin(s->reader, &reading, true);
-    return or_packed_reader_wait(s->reader, &reading);
+    return s == NULL || s->kept == NULL ? OR_OK
+                                        : or_kept_experts_need(s->kept, s->entered, chosen, count);
 }
 
 // ---- life ----
@@ -394,7 +350,7 @@ or_status_t or_streamed_experts(or_streamed_t *s, const uint32_t *chosen, uint32
 static or_status_t create_buffers(or_streamed_t *s)
 {
     const bool dense = s->buffer_room == s->buffer_bytes;
-    for (uint32_t i = 0; i < BUFFERS; i++) {
+    for (uint32_t i = 0; i < BUFFERS && s->on_disk > 0; i++) {
         void *memory = mmap(NULL, s->buffer_room, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) {
@@ -410,7 +366,10 @@ static or_status_t begin(or_streamed_t *s)
 {
     or_status_t status = create_buffers(s);
     status = status != OR_OK ? status : or_packed_reader_create(s->model->packed, &s->reader);
-    if (status == OR_OK) {
+    if (status == OR_OK && s->slots > 0) {
+        status = or_kept_experts_create(s->model, &s->layout, s->slots, s->reader, &s->kept);
+    }
+    if (status == OR_OK && s->on_disk > 0) {
         read_from(s, next_on_disk(s, s->layer_count - 1));
     }
     return status;
@@ -422,20 +381,19 @@ or_status_t or_streamed_create(or_model_t *model, uint64_t memory, bool strict,
     or_streamed_t *s = calloc(1, sizeof *s);
     const uint32_t count = or_span_length(model->share.layers);
     layer_t *layers = calloc(count, sizeof *layers);
-    bool *has = calloc(model->shape.experts + 1, sizeof *has);
-    if (s == NULL || layers == NULL || has == NULL) {
-        free(has);
+    if (s == NULL || layers == NULL) {
         free(layers);
         free(s);
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the places of %u layers", count);
     }
     *s = (or_streamed_t){
-        .model = model, .layers = layers, .layer_count = count, .entered = NO_LAYER, .has = has};
+        .model = model, .layers = layers, .layer_count = count, .entered = NO_LAYER};
     or_status_t status = find_layers(s);
     status = status != OR_OK ? status : choose_layers(s, memory, strict);
     status = status != OR_OK ? status : compare_kept(s);
-    status = status != OR_OK || s->on_disk == 0 ? status : begin(s);
-    if (status != OR_OK || s->on_disk == 0) {
+    const bool none = s->on_disk == 0 && s->slots == 0;
+    status = status != OR_OK || none ? status : begin(s);
+    if (status != OR_OK || none) {
         or_streamed_destroy(&s);
     }
     *streamed_p = s;
@@ -449,37 +407,53 @@ void or_streamed_destroy(or_streamed_t **streamed_p)
         return;
     }
     or_packed_reader_destroy(&s->reader);
+    or_kept_experts_destroy(&s->kept);
     for (uint32_t i = 0; i < BUFFERS; i++) {
         if (s->buffers[i].memory != NULL) {
             munmap(s->buffers[i].memory, s->buffer_room);
         }
     }
     for (uint32_t i = 0; i < s->layer_count; i++) {
-        free(s->layers[i].common.spans);
-        free(s->layers[i].all.spans);
+        or_spans_fini(&s->layers[i].common);
+        or_spans_fini(&s->layers[i].chosen);
     }
-    free(s->wanted.spans);
-    free(s->has);
     free(s->layers);
     free(s);
     *streamed_p = NULL;
 }
 
+// Is some of the layer read in passes?
+static bool is_streamed(const or_streamed_t *s, uint32_t layer)
+{
+    return s->layers[layer].on_disk || (s->slots > 0 && s->layers[layer].chosen.count > 0);
+}
+
 uint32_t or_streamed_layers(const or_streamed_t *s)
 {
-    return s == NULL ? 0 : s->on_disk;
+    uint32_t count = 0;
+    for (uint32_t i = 0; s != NULL && i < s->layer_count; i++) {
+        count += is_streamed(s, i);
+    }
+    return count;
 }
 
 uint64_t or_streamed_bytes(const or_streamed_t *s)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; s != NULL && i < s->layer_count; i++) {
-        bytes += s->layers[i].on_disk ? s->layers[i].matrix_bytes : 0;
+        const layer_t *layer = &s->layers[i];
+        bytes += layer->on_disk ? layer->common_bytes : 0;
+        bytes += s->slots > 0 ? layer->matrix_bytes - layer->common_bytes : 0;
     }
     return bytes;
 }
 
 uint64_t or_streamed_buffer_bytes(const or_streamed_t *s)
 {
-    return s == NULL ? 0 : BUFFERS * s->buffer_bytes;
+    return s == NULL ? 0 : BUFFERS * s->buffer_bytes + s->slots * s->layout.bytes;
+}
+
+const or_kept_experts_t *or_streamed_kept(const or_streamed_t *s)
+{
+    return s == NULL ? NULL : s->kept;
 }

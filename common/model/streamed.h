@@ -11,8 +11,8 @@
 // A layer's matrices point into the buffer that has it (packed_reader.h), at the distances that they have in the file. So a rank
 // reads its own parts, and what lies between them takes no memory where all layers on disk lie alike.
 //
-// Experts are read once they are chosen, into the same buffer; but ahead, all of them, in a pass with so many rows that most
-// are taken.
+// Experts are no part of buffers: they are read once they are chosen, and kept by use (kept_experts.h). What all rows read has the
+// first claim to memory, and experts have what it leaves.
 //
 // One thread calls.
 #pragma once
@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "common/base/status.h"
+#include "common/model/kept_experts.h"
 
 typedef struct or_model or_model_t;
 typedef struct or_streamed or_streamed_t;
@@ -36,12 +37,14 @@ void or_streamed_expect(or_streamed_t *streamed, uint32_t rows);
 // Wait until the matrices of a layer of the stage are there, all but experts, until the next call. OR_ERR_IO: the packed file is lost.
 // NULL, or a layer that is always there: OR_OK.
 or_status_t or_streamed_enter(or_streamed_t *streamed, uint32_t layer);
-// Read these experts of the layer that was entered, as far as they are not there; `count` with repetitions. OR_ERR_IO, OR_ERR_NO_MEMORY.
+// Have these experts of the layer that was entered in memory; `count` with repetitions. OR_ERR_IO: the packed file is lost.
 or_status_t or_streamed_experts(or_streamed_t *streamed, const uint32_t *chosen, uint32_t count);
 // Give the last layer's buffer back, so that the next pass's first is read into it.
 void or_streamed_leave(or_streamed_t *streamed);
 
-// Return how many layers are on disk, the bytes of their matrices, and those of the buffers. NULL: 0.
+// Return how many layers are on disk, or their experts; the bytes of their matrices; and those of buffers and kept experts. NULL: 0.
 uint32_t or_streamed_layers(const or_streamed_t *streamed);
 uint64_t or_streamed_bytes(const or_streamed_t *streamed);
 uint64_t or_streamed_buffer_bytes(const or_streamed_t *streamed);
+// Return the experts that are kept; NULL: all are in memory, or there are none.
+const or_kept_experts_t *or_streamed_kept(const or_streamed_t *streamed);

@@ -91,6 +91,11 @@ static void print_verifier(FILE *out, const or_stats_t *stats)
     print_line(out, stats,
                "prefixes   {prefill_rows} positions computed, {reused_rows} taken from others; "
                "{evictions} evictions\n");
+    if (stats->experts_needed > 0) {
+        print_line(out, stats,
+                   "experts    {experts_found} of {experts_needed} found in memory, {experts_read} "
+                   "read from disk\n");
+    }
 }
 
 // Print a line a session: its source of guesses and how far ahead it works, what was measured, and what follows of it.

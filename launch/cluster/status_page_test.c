@@ -37,6 +37,9 @@ static const or_stats_t busy = {
     .page_bytes = 170000,
     .ranks = 2,
     .stages = 1,
+    .experts_needed = 1200,
+    .experts_found = 900,
+    .experts_read = 301,
     .resyncs = 20,
     .waiting = 21,
     .drafters = 22,
@@ -106,6 +109,7 @@ static void every_figure_is_in_its_place(void **state)
         "cache      130 pages of 16 positions: 116 used (those of finished texts are kept for "
         "reuse until needed), 14 free, 15 shared; 22.1 MB a rank\n"
         "prefixes   8008 positions computed, 909 taken from others; 10 evictions\n"
+        "experts    900 of 1200 found in memory, 301 read from disk\n"
         "turned     24 requests told to come back, 26 cancelled; 25 drafters cut off; 20 replays\n"
         "trouble    29 requests parked, 30 resumed; 31 drafters took over from another; "
         "5000000000 refused for a key or a token\n"

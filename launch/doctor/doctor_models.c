@@ -91,6 +91,15 @@ static bool describe_types(const or_gguf_t *gguf, char *text, size_t capacity)
     return all_known;
 }
 
+static bool has_experts(const or_gguf_t *gguf)
+{
+    bool has = false;
+    for (uint64_t i = 0; i < or_gguf_tensor_count(gguf); i++) {
+        has = has || or_gguf_tensor(gguf, i)->dims[2] > 1; // their matrices are one tensor
+    }
+    return has;
+}
+
 // Say what stays on disk of weights that do not fit.
 static void check_room(or_doctor_t *doctor, const or_doctor_model_t *model, const or_gguf_t *gguf,
                        uint64_t bytes)
@@ -107,7 +116,10 @@ static void check_room(or_doctor_t *doctor, const or_doctor_model_t *model, cons
             ? "each pass waits for the disk; more memory, or several ranks, are faster"
             : "make the packed file, from which they are read, with `outrider model pack`",
         "about %s of the weights do not fit into memory%s", or_doctor_bytes(bytes - room).text,
-        packed != NULL ? ": on a CPU they stay on disk and are read in each pass" : "");
+        packed == NULL       ? ""
+        : !has_experts(gguf) ? ": on a CPU they stay on disk and are read in each pass"
+                             : ": on a CPU experts that passes use most stay in memory, and the "
+                               "others are read as they are chosen");
     or_packed_close(&packed);
 }
 

@@ -5,7 +5,6 @@
 //     prefill 512    the first 512 tokens of a text, with the logits of the last
 //
 // Passes are timed by turns (tree 1, tree 16, tree 1, ...): what disturbs the machine disturbs all. The first turn is not counted.
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,16 +18,12 @@
 #include "common/model/gpu/gpu_choice.h"
 #include "launch/cluster/paths.h"
 #include "launch/commands.h"
-#include "launch/generate/input.h"
 #include "launch/generate/output.h"
 #include "launch/progress.h"
+#include "launch/speed/step_plan.h"
 #include "launch/speed/step_tree.h"
 
-#define STEPS_MAX 32u          // kinds of passes in a run
-#define STEP_REPEATS_MAX 1000u // of each
-#define STEP_SESSIONS_MAX 256u
-#define STEP_PREFILL_MAX 65536u
-#define STEP_PREFILL_ROWS 512u // in a pass; a longer prefix takes several
+#define TURN_TOKENS 4099u // between the tokens of two turns
 
 typedef struct {
     char *model, *rows, *sessions, *prefill; // the last three are lists; NULL: none
@@ -73,27 +68,9 @@ static const or_option_program_t program = {
                 "  outrider bench step -m model.gguf --prefill 512 --sessions 16 -t 2\n\n"
                 "bytes_per_s is what the weights, read once a pass, come to. Of a model with\n"
                 "experts only those count that some row takes; how many these are in a layer of\n"
-                "a pass is in a column of its own.\n",
+                "a pass is in a column of its own. Where experts are read from disk, two more say\n"
+                "what share of them was found in memory, and how many a pass read.\n",
 };
-
-typedef enum { STEP_TREE, STEP_SESSIONS, STEP_PREFILL } kind_t;
-static const char *const kind_names[] = {"tree", "sessions", "prefill"};
-
-typedef struct {
-    kind_t kind;
-    uint32_t rows;
-    // The results:
-    double median_ms, best_ms;
-    double read_bytes, bytes_per_s; // of packed weights, each of which is read once a pass
-    double experts;                 // that a pass read in a layer, on average; 0 of a model without
-} step_t;
-
-typedef struct {
-    uint32_t context; // tokens before a tree or a session's step
-    uint32_t repeats; // 1 to STEP_REPEATS_MAX
-    step_t steps[STEPS_MAX];
-    uint32_t count;
-} plan_t;
 
 // The room that the passes of a plan need: rows of a pass, texts, slots of the first text, positions of a context.
 typedef struct {
@@ -102,66 +79,47 @@ typedef struct {
 
 // ---- what was asked for ----
 
-static or_status_t add_steps(const char *option, const char *list, kind_t kind, uint32_t most,
-                             plan_t *plan)
+static or_status_t make_plan(const config_t *config, or_step_plan_t *plan)
 {
-    char word[OR_INPUT_WORD_BYTES];
-    or_status_t status = OR_OK;
-    while (list != NULL && (status = or_input_word(option, &list, word)) == OR_OK) {
-        char *end;
-        errno = 0;
-        unsigned long rows = strtoul(word, &end, 10);
-        if (word[0] < '0' || word[0] > '9' || *end != '\0' || errno != 0 || rows < 1 ||
-            rows > most) {
-            return or_fail(OR_ERR_INVALID, "%s: '%s' is no number from 1 to %" PRIu32, option, word,
-                           most);
-        }
-        if (plan->count == STEPS_MAX) {
-            return or_fail(OR_ERR_INVALID, "%s: more than %u kinds of passes; time them in parts",
-                           option, STEPS_MAX);
-        }
-        plan->steps[plan->count++] = (step_t){.kind = kind, .rows = (uint32_t)rows};
-    }
-    return status == OR_ERR_NOT_FOUND ? OR_OK : status;
-}
-
-static or_status_t make_plan(const config_t *config, plan_t *plan)
-{
-    *plan = (plan_t){.context = config->context, .repeats = config->repeats};
+    *plan = (or_step_plan_t){.context = config->context, .repeats = config->repeats};
     if (config->context < 1) {
         return or_fail(OR_ERR_INVALID, "--context: at least one token");
     }
-    if (config->repeats < 1 || config->repeats > STEP_REPEATS_MAX) {
-        return or_fail(OR_ERR_INVALID, "--repeat: 1 to %u", STEP_REPEATS_MAX);
+    if (config->repeats < 1 || config->repeats > OR_STEP_REPEATS_MAX) {
+        return or_fail(OR_ERR_INVALID, "--repeat: 1 to %u", OR_STEP_REPEATS_MAX);
     }
     const char *rows = config->rows != NULL ? config->rows : "1,16,64";
     or_status_t status = or_command_check_threads("-t/--threads", config->threads);
     status = status != OR_OK ? status : or_cpu_options_check(&config->cpus, "");
     status = status != OR_OK ? status : or_gpu_options_check(&config->gpu, "");
-    status =
-        status != OR_OK ? status : add_steps("--rows", rows, STEP_TREE, OR_STEP_TREE_MAX, plan);
+    status = status != OR_OK
+                 ? status
+                 : or_step_plan_add("--rows", rows, OR_STEP_TREE, OR_STEP_TREE_MAX, plan);
     status = status != OR_OK ? status
-                             : add_steps("--sessions", config->sessions, STEP_SESSIONS,
-                                         STEP_SESSIONS_MAX, plan);
-    return status != OR_OK
-               ? status
-               : add_steps("--prefill", config->prefill, STEP_PREFILL, STEP_PREFILL_MAX, plan);
+                             : or_step_plan_add("--sessions", config->sessions, OR_STEP_SESSIONS,
+                                                OR_STEP_SESSIONS_MAX, plan);
+    return status != OR_OK ? status
+                           : or_step_plan_add("--prefill", config->prefill, OR_STEP_PREFILL,
+                                              OR_STEP_PREFILL_MAX, plan);
 }
 
 // ---- the passes ----
 
 typedef struct {
     or_model_t *model;
-    const plan_t *plan;
+    const or_step_plan_t *plan;
     room_t room;
-    or_token_tree_t *tree;                      // borrowed
-    or_kv_sequence_t *texts[STEP_SESSIONS_MAX]; // the first also has the trees
+    or_token_tree_t *tree;                         // borrowed
+    or_kv_sequence_t *texts[OR_STEP_SESSIONS_MAX]; // the first also has the trees
     uint32_t text_count;
     or_kv_sequence_t *prefix; // the one that is prefilled, empty between passes
     or_model_row_t rows[OR_STEP_TREE_MAX];
-    float *logits;          // of as many rows
-    or_model_reads_t reads; // of the step that was timed last
-    double *ms;             // [step][repeat]
+    float *logits;                      // of as many rows
+    or_model_reads_t reads;             // of the step that was timed last
+    or_model_kept_t kept_now;           // likewise
+    or_model_kept_t kept[OR_STEPS_MAX]; // of all turns but the first, of each step
+    uint32_t turn;
+    double *ms; // [step][repeat]
 } run_t;
 
 // ---- room ----
@@ -171,26 +129,26 @@ static uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-static uint32_t pass_rows(const step_t *step)
+static uint32_t pass_rows(const or_step_t *step)
 {
-    bool cut = step->kind == STEP_PREFILL && step->rows > STEP_PREFILL_ROWS;
-    return cut ? STEP_PREFILL_ROWS : step->rows;
+    bool cut = step->kind == OR_STEP_PREFILL && step->rows > OR_STEP_PREFILL_ROWS;
+    return cut ? OR_STEP_PREFILL_ROWS : step->rows;
 }
 
-static room_t measure_room(const plan_t *plan, or_token_tree_t *tree)
+static room_t measure_room(const or_step_plan_t *plan, or_token_tree_t *tree)
 {
     room_t room = {1, 1, 1, plan->context + 1};
     for (uint32_t i = 0; i < plan->count; i++) {
-        const step_t *step = &plan->steps[i];
+        const or_step_t *step = &plan->steps[i];
         room.rows = larger(room.rows, pass_rows(step));
-        if (step->kind == STEP_TREE) {
+        if (step->kind == OR_STEP_TREE) {
             or_step_tree_grow(tree, step->rows);
             for (uint32_t node = 0; node <= or_token_tree_count(tree); node++) {
                 uint32_t depth = or_token_tree_depths(tree)[node];
                 room.context = larger(room.context, plan->context + depth);
             }
             room.slots = larger(room.slots, step->rows);
-        } else if (step->kind == STEP_PREFILL) {
+        } else if (step->kind == OR_STEP_PREFILL) {
             room.context = larger(room.context, step->rows);
         } else {
             room.texts = larger(room.texts, step->rows);
@@ -201,10 +159,19 @@ static room_t measure_room(const plan_t *plan, or_token_tree_t *tree)
 
 // ---- a pass ----
 
-// Tokens are spread over all the vocabulary, none of them next to its neighbours.
+// Tokens are spread over all the vocabulary, none of them next to its neighbours. Where experts are read from disk, each turn has
+// others: of the same tokens all would be found in memory.
 static int32_t token_at(const run_t *run, uint32_t place)
 {
+    place += or_model_kept_of_all(run->model).slots > 0 ? run->turn * TURN_TOKENS : 0;
     return (int32_t)((place * UINT64_C(2654435761) >> 8) % or_model_shape(run->model)->vocab_size);
+}
+
+static void add_kept(or_model_kept_t *sum, const or_model_kept_t *more)
+{
+    sum->needed += more->needed;
+    sum->found += more->found;
+    sum->read += more->read;
 }
 
 // Run a pass of rows, and count what it reads.
@@ -213,6 +180,8 @@ static or_status_t forward(run_t *run, uint32_t count)
     or_status_t status = or_model_forward(run->model, run->rows, count);
     run->reads.weights += or_model_reads(run->model).weights;
     run->reads.experts += or_model_reads(run->model).experts;
+    const or_model_kept_t kept = or_model_kept_of_pass(run->model);
+    add_kept(&run->kept_now, &kept);
     return status;
 }
 
@@ -229,7 +198,7 @@ static or_status_t commit(run_t *run, or_kv_sequence_t *sequence, uint32_t begin
 static or_status_t fill(run_t *run, or_kv_sequence_t *sequence, uint32_t tokens)
 {
     uint32_t most = or_model_rows_max(run->model);
-    most = most < STEP_PREFILL_ROWS ? most : STEP_PREFILL_ROWS;
+    most = most < OR_STEP_PREFILL_ROWS ? most : OR_STEP_PREFILL_ROWS;
     or_status_t status = OR_OK;
     for (uint32_t done = 0; status == OR_OK && done < tokens; done += most) {
         status = commit(run, sequence, done, tokens - done < most ? tokens - done : most);
@@ -265,26 +234,27 @@ static or_status_t pass_sessions(run_t *run, uint32_t count)
 static or_status_t pass_prefill(run_t *run, uint32_t count)
 {
     or_status_t status = fill(run, run->prefix, count);
-    uint32_t last = (count - 1) % STEP_PREFILL_ROWS;
+    uint32_t last = (count - 1) % OR_STEP_PREFILL_ROWS;
     return status != OR_OK ? status : or_model_logits(run->model, last, 1, run->logits);
 }
 
 // The same step reads the same each time.
-static void count_reads(const run_t *run, step_t *step)
+static void count_reads(const run_t *run, or_step_t *step)
 {
     uint32_t passes = (step->rows + pass_rows(step) - 1) / pass_rows(step);
     step->read_bytes = (double)run->reads.weights;
     step->experts = (double)run->reads.experts / passes / or_model_memory(run->model).layers;
 }
 
-static or_status_t time_step(run_t *run, step_t *step, double *ms)
+static or_status_t time_step(run_t *run, or_step_t *step, double *ms)
 {
     static or_status_t (*const passes[])(run_t *, uint32_t) = {pass_tree, pass_sessions,
                                                                pass_prefill};
-    if (step->kind == STEP_TREE) {
+    if (step->kind == OR_STEP_TREE) {
         or_step_tree_grow(run->tree, step->rows);
     }
     run->reads = (or_model_reads_t){0};
+    run->kept_now = (or_model_kept_t){0};
     int64_t start = or_clock_now(or_clock_monotonic());
     or_status_t status = passes[step->kind](run, step->rows);
     *ms = (double)(or_clock_now(or_clock_monotonic()) - start) / (double)OR_NS_PER_MS;
@@ -296,8 +266,11 @@ static or_status_t time_step(run_t *run, step_t *step, double *ms)
     return status;
 }
 
-static void figure(double *ms, uint32_t repeats, step_t *step)
+static void figure(double *ms, uint32_t repeats, const or_model_kept_t *kept, or_step_t *step)
 {
+    const uint32_t passes = repeats * ((step->rows + pass_rows(step) - 1) / pass_rows(step));
+    step->found = kept->needed > 0 ? (double)kept->found / (double)kept->needed : (double)NAN;
+    step->from_disk = (double)kept->read / passes;
     step->median_ms = or_output_median(ms, repeats);
     step->best_ms = ms[0]; // they are sorted now
     step->bytes_per_s = 1e3 * step->read_bytes / step->median_ms;
@@ -320,20 +293,24 @@ static or_status_t open_texts(run_t *run)
     return status;
 }
 
-static or_status_t take_turns(run_t *run, plan_t *plan)
+static or_status_t take_turns(run_t *run, or_step_plan_t *plan)
 {
     or_progress_t progress;
     or_status_t status = OR_OK;
     or_progress_init(&progress, (plan->repeats + 1) * (uint64_t)plan->count, false);
     for (uint32_t turn = 0; status == OR_OK && turn <= plan->repeats; turn++) {
+        run->turn = turn;
         for (uint32_t i = 0; status == OR_OK && i < plan->count; i++) {
             char name[32];
-            snprintf(name, sizeof name, "%s %u", kind_names[plan->steps[i].kind],
+            snprintf(name, sizeof name, "%s %u", or_step_kind_names[plan->steps[i].kind],
                      plan->steps[i].rows);
             or_progress_show(&progress, turn * (uint64_t)plan->count + i, name);
             // The first turn goes to the place of the second, which writes over it.
             uint32_t place = turn == 0 ? 0 : turn - 1;
             status = time_step(run, &plan->steps[i], &run->ms[i * plan->repeats + place]);
+            if (turn > 0) {
+                add_kept(&run->kept[i], &run->kept_now);
+            }
         }
     }
     or_progress_clear(&progress);
@@ -342,7 +319,7 @@ static or_status_t take_turns(run_t *run, plan_t *plan)
 
 // Run all passes of the plan and fill in what came of them. The model has room for them. OR_ERR_NO_MEMORY, or what it says.
 static or_status_t run_plan(or_model_t *model, const room_t *room, or_token_tree_t *tree,
-                            plan_t *plan)
+                            or_step_plan_t *plan)
 {
     run_t *run = calloc(1, sizeof *run);
     if (run == NULL) {
@@ -359,7 +336,7 @@ static or_status_t run_plan(or_model_t *model, const room_t *room, or_token_tree
         status = take_turns(run, plan);
     }
     for (uint32_t i = 0; status == OR_OK && i < plan->count; i++) {
-        figure(&run->ms[i * plan->repeats], plan->repeats, &plan->steps[i]);
+        figure(&run->ms[i * plan->repeats], plan->repeats, &run->kept[i], &plan->steps[i]);
     }
     for (uint32_t i = 0; i < run->text_count; i++) {
         or_kv_sequence_close(&run->texts[i]);
@@ -374,17 +351,17 @@ static or_status_t run_plan(or_model_t *model, const room_t *room, or_token_tree
 // ---- output ----
 
 // Return how many steps of a single token a pass takes the time of; NAN if none was timed.
-static double plain_steps(const plan_t *plan, const step_t *step)
+static double plain_steps(const or_step_plan_t *plan, const or_step_t *step)
 {
     for (uint32_t i = 0; i < plan->count; i++) {
-        if (plan->steps[i].kind == STEP_TREE && plan->steps[i].rows == 1) {
+        if (plan->steps[i].kind == OR_STEP_TREE && plan->steps[i].rows == 1) {
             return step->median_ms / plan->steps[i].median_ms;
         }
     }
     return (double)NAN;
 }
 
-static void print_table(const or_model_t *model, const plan_t *plan, const char *path,
+static void print_table(const or_model_t *model, const or_step_plan_t *plan, const char *path,
                         uint32_t threads)
 {
     printf("%s on %s: %.1f M parameters, %.1f MB of weights, kernels %s, %" PRIu32 " thread%s, "
@@ -393,32 +370,45 @@ static void print_table(const or_model_t *model, const plan_t *plan, const char 
            1e-6 * (double)or_model_memory(model).weights, or_model_kernels(model), threads,
            threads == 1 ? "" : "s", plan->repeats);
     const bool has_experts = or_model_shape(model)->experts > 0;
+    const or_model_kept_t kept = or_model_kept_of_all(model);
+    if (kept.slots > 0) {
+        printf("%" PRIu32 " of %" PRIu32 " experts have room in memory\n\n", kept.slots,
+               kept.experts);
+    }
     printf("%-9s %6s %11s %11s %8s %12s%s\n", "pass", "rows", "ms", "best ms", "GB/s",
-           "plain steps", has_experts ? "    experts" : "");
+           "plain steps",
+           kept.slots > 0 ? "    experts    found  from disk"
+           : has_experts  ? "    experts"
+                          : "");
     for (uint32_t i = 0; i < plan->count; i++) {
-        const step_t *step = &plan->steps[i];
-        printf("%-9s %6" PRIu32 " %11.3f %11.3f %8.2f", kind_names[step->kind], step->rows,
+        const or_step_t *step = &plan->steps[i];
+        printf("%-9s %6" PRIu32 " %11.3f %11.3f %8.2f", or_step_kind_names[step->kind], step->rows,
                step->median_ms, step->best_ms, 1e-9 * step->bytes_per_s);
         or_output_cell(stdout, 12, 2, plain_steps(plan, step));
         if (has_experts) {
             printf(" %10.1f", step->experts);
         }
+        if (kept.slots > 0) {
+            printf(" %6.1f %% %10.1f", 100 * step->found, step->from_disk);
+        }
         putchar('\n');
     }
 }
 
-static or_status_t print_json(const or_model_t *model, const plan_t *plan)
+static or_status_t print_json(const or_model_t *model, const or_step_plan_t *plan)
 {
     json_t *array = json_array();
     for (uint32_t i = 0; i < plan->count; i++) {
-        const step_t *step = &plan->steps[i];
+        const or_step_t *step = &plan->steps[i];
         json_array_append_new(
-            array, json_pack("{s:s, s:I, s:s, s:s, s:f, s:f, s:f, s:f, s:o}", "pass",
-                             kind_names[step->kind], "rows", (json_int_t)step->rows, "device",
-                             or_gpu_where(model).name, "kernels", or_model_kernels(model), "ms",
-                             step->median_ms, "best_ms", step->best_ms, "bytes_per_s",
-                             step->bytes_per_s, "experts", step->experts, "plain_steps",
-                             or_output_json_number(plain_steps(plan, step))));
+            array,
+            json_pack("{s:s, s:I, s:s, s:s, s:f, s:f, s:f, s:f, s:o, s:o, s:f}", "pass",
+                      or_step_kind_names[step->kind], "rows", (json_int_t)step->rows, "device",
+                      or_gpu_where(model).name, "kernels", or_model_kernels(model), "ms",
+                      step->median_ms, "best_ms", step->best_ms, "bytes_per_s", step->bytes_per_s,
+                      "experts", step->experts, "plain_steps",
+                      or_output_json_number(plain_steps(plan, step)), "experts_found",
+                      or_output_json_number(step->found), "experts_from_disk", step->from_disk));
     }
     if (json_array_size(array) != plan->count) {
         json_decref(array);
@@ -442,7 +432,7 @@ static or_status_t place_threads(const config_t *config, or_cpus_t *cpus,
     return status;
 }
 
-static or_status_t measure(const config_t *config, plan_t *plan)
+static or_status_t measure(const config_t *config, or_step_plan_t *plan)
 {
     or_gguf_t *gguf = NULL;
     or_model_t *model = NULL;
@@ -481,7 +471,7 @@ static int run(int argc, char **argv)
                        .loading = {.packed = "auto"},
                        .cpus = or_cpu_options_default(),
                        .gpu = or_gpu_options_default()};
-    plan_t plan;
+    or_step_plan_t plan;
     int code;
     if (!or_command_begin(&program, argc, argv, &config, NULL, &code)) {
         return code;

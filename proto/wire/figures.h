@@ -65,7 +65,14 @@ typedef enum {
       "Bytes of a page on one rank.")                                                              \
     X(uint32_t, ranks, 19, OR_PUBLIC, 28, GAUGE, "verifier_ranks", 1,                              \
       "Ranks of a tensor-parallel group.")                                                         \
-    X(uint32_t, stages, 20, OR_PUBLIC, 29, GAUGE, "verifier_stages", 1, "Stages of the pipeline.")
+    X(uint32_t, stages, 20, OR_PUBLIC, 29, GAUGE, "verifier_stages", 1, "Stages of the pipeline.") \
+    X(uint64_t, experts_needed, 37, 0, 30, COUNTER, "verifier_experts_needed_total", 1,            \
+      "Experts that passes needed, where not all have room in memory: each once for each layer of a pass. " \
+      "Of the first rank, as the next two.")                                                       \
+    X(uint64_t, experts_found, 38, 0, 31, COUNTER, "verifier_experts_found_total", 1,              \
+      "Experts of those that were found in memory.")                                               \
+    X(uint64_t, experts_read, 39, 0, 32, COUNTER, "verifier_experts_read_total", 1,                \
+      "Experts that were read from disk.")
 
 // The coordinator counts these from its start. Gauges are taken when somebody asks.
 #define OR_COORDINATOR_FIGURES(X)                                                                  \

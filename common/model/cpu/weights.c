@@ -293,8 +293,12 @@ or_matrix_t or_matrix_expert(const or_matrix_t *matrix, uint32_t expert)
 {
     or_matrix_t one = *matrix;
     one.bytes = matrix->bytes / matrix->experts;
-    one.memory =
-        matrix->memory == NULL ? NULL : (char *)matrix->memory + expert * matrix->expert_bytes;
+    if (matrix->places != NULL) {
+        one.memory = matrix->places[expert];
+    } else if (matrix->memory != NULL) {
+        one.memory = (char *)matrix->memory + expert * matrix->expert_bytes;
+    }
+    one.places = NULL;
     one.experts = 1;
     return one;
 }

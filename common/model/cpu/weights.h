@@ -42,6 +42,7 @@ typedef struct {
     size_t bytes;         // that are read of all of them
     bool borrowed; // `memory` is a packed file's, and may have gaps between panels and experts
     void *memory;  // owned, unless it is borrowed; NULL: nothing is here
+    void *const *places; // [experts] where each is instead, or NULL; NULL: one behind the other
 } or_matrix_t;
 
 // Rows that matrices read: floats, and what quantised matrices take for them. Owns its buffers.
@@ -81,7 +82,7 @@ or_matrix_t or_matrix_map(const or_gguf_tensor_t *tensor, or_span_t outputs, or_
 // Copy such a matrix into memory of its own, without gaps: as or_matrix_pack makes it. OR_ERR_NO_MEMORY.
 or_status_t or_matrix_copy(or_workers_t *workers, const or_matrix_t *mapped, or_matrix_t *matrix);
 void or_matrix_free(or_matrix_t *matrix);
-// Return one of the experts as a matrix that borrows its memory.
+// Return one of the experts as a matrix that borrows its memory. Where experts have places, it has one.
 or_matrix_t or_matrix_expert(const or_matrix_t *matrix, uint32_t expert);
 
 // Return the panels that have some of these outputs; no panels for no outputs.

@@ -2,9 +2,6 @@
 // allowed and with the least; each rank reads its own part. A disk that fails, a file that is changed, and any wrong byte give no logits.
 // Method: weights get the least memory, which the refusal of a load with less names, or more. Passes are those of ranks_script.
 // All reading goes through a pread of the test's own, which can fail in the ways in which disks do, and counts.
-#include <errno.h>
-#include <fcntl.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,105 +9,12 @@
 
 #include "common/gguf/packed.h"
 #include "tests/families/family_file.h"
+#include "tests/model/disk/streamed_support.h"
 #include "tests/model/ranks_record.h"
 #include "tests/model/ranks_script.h"
 #include "tests/support/packed_file.h"
 #include "tests/support/requantize.h"
 #include "tests/support/thread_world.h"
-
-// ---- the disk ----
-
-typedef enum {
-    DISK_GOOD,
-    DISK_SHORT,      // returns less than was asked for, or nothing yet
-    DISK_NOT_DIRECT, // refuses to be read past the page cache
-    DISK_BROKEN,     // an error of the device
-    DISK_ENDED,      // the file has no more bytes
-    DISK_TOUCHED,    // somebody touches the file meanwhile
-} disk_t;
-
-static _Atomic disk_t disk;
-static _Atomic uint64_t calls, bytes_read;
-
-ssize_t __real_pread(int fd, void *to, size_t count, off_t at);
-ssize_t __wrap_pread(int fd, void *to, size_t count, off_t at);
-
-ssize_t __wrap_pread(int fd, void *to, size_t count, off_t at)
-{
-    const uint64_t call = atomic_fetch_add(&calls, 1);
-    const bool direct = (fcntl(fd, F_GETFL) & O_DIRECT) != 0;
-    const struct timespec times[2] = {{1, 1}, {1, 1}};
-    atomic_fetch_add(&bytes_read, count);
-    switch (atomic_load(&disk)) {
-    case DISK_SHORT:
-        if (call % 3 == 0) {
-            errno = EINTR;
-            return -1;
-        }
-        count = count > OR_PACKED_ALIGNMENT ? OR_PACKED_ALIGNMENT : count;
-        break;
-    case DISK_NOT_DIRECT:
-        if (direct) {
-            errno = EINVAL;
-            return -1;
-        }
-        break;
-    case DISK_BROKEN:
-        errno = EIO;
-        return -1;
-    case DISK_ENDED:
-        return 0;
-    case DISK_TOUCHED:
-        (void)!utimensat(AT_FDCWD, packed_path, times, 0);
-        break;
-    case DISK_GOOD:
-        break;
-    }
-    return __real_pread(fd, to, count, at);
-}
-
-// ---- the least memory ----
-
-static or_model_options_t with_memory(uint64_t bytes)
-{
-    return (or_model_options_t){.threads = 1, .packed = packed_path, .weights_memory = bytes};
-}
-
-static uint64_t named_bytes(const char *sentence)
-{
-    static const char words[] = "at least ";
-    const char *at = strstr(sentence, words);
-    return at != NULL ? strtoull(at + strlen(words), NULL, 10) * 1024 : 0;
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-// Return the least memory with which all ranks of a world load the model.
-static uint64_t least_memory(const char *path, int size, int stages)
-{
-    or_gguf_t *gguf = NULL;
-    or_model_t *model = NULL;
-    thread_world_t *world = thread_world_create(size, stages);
-    or_model_options_t options = with_memory(1);
-    thread_world_follow(world, path, &options);
-    or_model_options_t leads = options;
-    leads.ranks = thread_world_ranks(world, 0);
-    assert_int_equal(or_gguf_open(path, &gguf), OR_OK);
-    assert_int_equal(or_model_load(gguf, &leads, &model), OR_ERR_INVALID);
-    uint64_t least = named_bytes(or_error_text());
-    assert_true(least > 0);
-    or_gguf_close(&gguf);
-    or_status_t others = thread_world_join(world);
-    assert_true(size * stages == 1 || others != OR_OK);
-    for (int i = 1; i < size * stages; i++) {
-        least = larger(least, named_bytes(thread_world_error(world, i)));
-    }
-    thread_world_destroy(&world);
-    return least;
-}
 
 // ---- the same bits ----
 
@@ -202,9 +106,9 @@ static void slow_and_simple_disks_give_the_same_bits(void **state)
     packed_file_make(path);
     const or_model_options_t options = with_memory(least_memory(path, 1, 1));
     for (disk_t kind = DISK_SHORT; kind <= DISK_NOT_DIRECT; kind++) {
-        atomic_store(&disk, kind);
+        disk_becomes(kind);
         check_world(path, &(world_t){1, 1, options, options}, play_from_disk, &expected);
-        atomic_store(&disk, DISK_GOOD);
+        disk_becomes(DISK_GOOD);
     }
     free(expected.bytes);
     unlink(packed_path);
@@ -223,10 +127,10 @@ static void play_counted(or_model_t *model, record_t *record)
         const or_model_row_t row = prefix_row(sequence, 1);
         assert_int_equal(or_model_forward(model, &row, 1), OR_OK);
         if (i == 0) { // which read whole pieces
-            atomic_store(&bytes_read, 0);
+            disk_count_anew();
         }
     }
-    record_number(record, (uint32_t)(atomic_load(&bytes_read) / COUNTED));
+    record_number(record, (uint32_t)(disk_bytes_read() / COUNTED));
     record_number(record, (uint32_t)or_model_memory(model).streamed);
     or_kv_sequence_close(&sequence);
 }
@@ -276,16 +180,16 @@ static void check_disk(const char *path, uint64_t memory, disk_t kind, uint32_t 
                        const char *why)
 {
     model_fixture_t fixture;
-    atomic_store(&disk, passes == 0 ? kind : DISK_GOOD);
+    disk_becomes(passes == 0 ? kind : DISK_GOOD);
     model_fixture_open(&fixture, path, NULL, with_memory(memory));
     or_kv_sequence_t *sequence = model_fixture_sequence(&fixture, 0);
     for (uint32_t i = 0; i < passes; i++) {
         const or_model_row_t row = prefix_row(sequence, 1);
         model_fixture_pass(&fixture, &row, 1, NULL);
     }
-    atomic_store(&disk, kind);
+    disk_becomes(kind);
     check_lost(&fixture, sequence, why);
-    atomic_store(&disk, DISK_GOOD);
+    disk_becomes(DISK_GOOD);
     or_kv_sequence_close(&sequence);
     model_fixture_close(&fixture);
 }
