@@ -14,6 +14,8 @@
 // The first page and the last may be seen in part, and a shared one may have to be copied.
 #define PAGES_BESIDE 3u
 
+#define CACHE_F32_MOST ((uint64_t)1 << 30) // bytes of one text
+
 static uint64_t least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -44,23 +46,32 @@ static uint64_t frames_of_one(uint32_t window, uint32_t slack, uint32_t rows_max
     return pages_for((uint64_t)window + slack + rows_max) + PAGES_BESIDE;
 }
 
-// The cost where so many heads of K and V are kept: those of this rank, of which it may have none, or all.
-static cost_t cost_of(const or_model_t *model, uint32_t kv_heads)
+// Return the bytes of one page of a layer, with the heads of this rank, of which it may have none, or with all.
+static uint64_t layer_bytes(const or_model_t *model, const or_layer_t *layer, bool all_heads)
 {
     or_kv_shape_t shape = model->cache_shape;
-    shape.kv_heads = kv_heads;
-    cost_t cost = {.page_bytes = or_kv_page_bytes(&shape), .pages_each = pages_for(model->context)};
+    if (&model->layers[layer->kv_layer] != layer) {
+        return 0; // it attends to another's
+    }
+    shape.layers = 1;
+    shape.kv_heads =
+        all_heads ? model->shape.heads / layer->group : or_span_length(layer->kv_heads);
+    shape.head_dim = layer->head_dim;
+    shape.each = NULL;
+    return or_kv_page_bytes(&shape);
+}
+
+static cost_t cost_of(const or_model_t *model, bool all_heads)
+{
+    cost_t cost = {.pages_each = pages_for(model->context)};
     uint64_t frames_each = frames_of_one(model->shape.window, model->window_slack, model->rows_max);
-    if (model->window_slack == 0 || frames_each >= cost.pages_each) {
-        return cost;
-    }
-    shape.layers = 0;
+    bool has_frames = model->window_slack > 0 && frames_each < cost.pages_each;
     for (uint32_t i = 0; i < model->cache_shape.layers; i++) {
-        shape.layers += model->layers[i].window > 0;
+        const or_layer_t *layer = &model->layers[i];
+        const bool bounded = has_frames && layer->window > 0;
+        *(bounded ? &cost.frame_bytes : &cost.page_bytes) += layer_bytes(model, layer, all_heads);
     }
-    cost.frames_each = frames_each;
-    cost.frame_bytes = or_kv_page_bytes(&shape);
-    cost.page_bytes -= cost.frame_bytes;
+    cost.frames_each = has_frames ? frames_each : 0;
     return cost;
 }
 
@@ -135,10 +146,10 @@ static room_t affordable_room(const or_model_t *model, const or_model_options_t 
 static or_cache_room_t find_room(const or_model_t *model, const or_model_options_t *options,
                                  uint64_t bytes)
 {
-    cost_t cost = cost_of(model, model->cache_shape.kv_heads);
+    cost_t cost = cost_of(model, false);
     room_t room = {options->pages_max, options->pages_max};
     if (options->cache_bytes > 0) {
-        const cost_t stage = cost_of(model, model->shape.kv_heads);
+        const cost_t stage = cost_of(model, true);
         room = room_within(&stage, options->cache_bytes, most(options->sequences_max, 1));
     } else if (options->pages_max == 0) {
         room = affordable_room(model, options, &cost, bytes);
@@ -182,16 +193,44 @@ or_status_t or_cache_create(or_model_t *model, const or_cache_room_t *room)
     return status;
 }
 
+// ---- from the shape alone ----
+
+// What all layers keep K and V of, as two caches whose layers are alike: of those that keep whole texts, and of those that have a
+// window.
+typedef struct {
+    or_kv_shape_t whole, bounded;
+} caches_t;
+
+static caches_t caches_of(const or_model_shape_t *shape, or_kv_type_t type)
+{
+    const bool other_heads = shape->window_head_dim > 0;
+    caches_t caches = {.whole = {.layers = shape->layers - shape->window_layers,
+                                 .kv_heads = shape->kv_heads,
+                                 .head_dim = shape->head_dim,
+                                 .key_type = type,
+                                 .value_type = type}};
+    caches.bounded = caches.whole;
+    caches.bounded.layers = shape->window_layers;
+    caches.bounded.kv_heads = other_heads ? shape->window_kv_heads : shape->kv_heads;
+    caches.bounded.head_dim = other_heads ? shape->window_head_dim : shape->head_dim;
+    for (uint32_t i = shape->layers - shape->shared_kv_layers; i < shape->layers; i++) {
+        (or_arch_is_windowed(shape, i) ? &caches.bounded : &caches.whole)->layers--;
+    }
+    return caches;
+}
+
+or_kv_type_t or_model_cache_type(const or_model_shape_t *shape)
+{
+    const caches_t caches = caches_of(shape, OR_KV_F32);
+    const uint64_t page = or_kv_page_bytes(&caches.whole) + or_kv_page_bytes(&caches.bounded);
+    return page / OR_KV_PAGE * shape->context > CACHE_F32_MOST ? OR_KV_F16 : OR_KV_F32;
+}
+
 uint64_t or_model_cache_bytes(const or_model_shape_t *shape)
 {
-    or_kv_type_t type = or_model_cache_type(shape);
-    or_kv_shape_t layers = {shape->layers, shape->kv_heads, shape->head_dim, type, type};
+    const caches_t caches = caches_of(shape, or_model_cache_type(shape));
     uint64_t pages = pages_for(shape->context);
     uint64_t frames = frames_of_one(shape->window, OR_WINDOW_SLACK, OR_ROWS_DEFAULT);
-    uint64_t bytes = or_kv_page_bytes(&layers) * pages;
-    if (shape->window > 0 && frames < pages) {
-        layers.layers = shape->window_layers;
-        bytes -= or_kv_page_bytes(&layers) * (pages - frames);
-    }
-    return bytes;
+    return or_kv_page_bytes(&caches.whole) * pages +
+           or_kv_page_bytes(&caches.bounded) * least(frames, pages);
 }

@@ -16,14 +16,6 @@
 #define ROWS_MOST 65536u
 #define KEPT_PART 128 // of a device's memory, about what a program's own kernels keep after a load
 
-#define CACHE_F32_MOST ((uint64_t)1 << 30) // bytes of one text
-
-or_kv_type_t or_model_cache_type(const or_model_shape_t *shape)
-{
-    uint64_t floats = 2ull * shape->context * shape->layers * shape->kv_heads * shape->head_dim;
-    return floats * sizeof(float) > CACHE_F32_MOST ? OR_KV_F16 : OR_KV_F32;
-}
-
 or_status_t or_model_cache_type_parse(const char *name, or_kv_type_t *type)
 {
     if (strcmp(name, "auto") == 0) {
@@ -242,16 +234,36 @@ static or_status_t load_all_but_layers(or_model_t *model)
     return status != OR_OK ? status : or_buffers_create(model);
 }
 
+// Describe K and V to the cache: each layer, where they have heads of their own.
+static or_status_t describe_cache(or_model_t *model)
+{
+    const uint32_t layers = or_span_length(model->share.layers);
+    model->cache_shape.layers = layers;
+    model->cache_shape.kv_heads = or_span_length(model->share.kv_heads);
+    model->cache_shape.head_dim = model->shape.head_dim;
+    if (!model->arch->tells_layers) {
+        return OR_OK;
+    }
+    model->cache_heads = calloc(layers, sizeof *model->cache_heads);
+    if (model->cache_heads == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for the heads of %u layers", layers);
+    }
+    for (uint32_t i = 0; i < layers; i++) {
+        const or_layer_t *layer = &model->layers[i];
+        const uint32_t kept = layer->kv_layer == i ? or_span_length(layer->kv_heads) : 0;
+        model->cache_heads[i] = (or_kv_heads_t){kept, layer->head_dim};
+    }
+    model->cache_shape.each = model->cache_heads;
+    return OR_OK;
+}
+
 static or_status_t load_layers(or_model_t *model, const or_model_options_t *options)
 {
-    const or_share_t *share = &model->share;
-    model->cache_shape.layers = or_span_length(share->layers);
-    model->cache_shape.kv_heads = or_span_length(share->kv_heads);
-    model->cache_shape.head_dim = model->shape.head_dim;
-    or_status_t status = model->gpu == NULL
-                             ? OR_OK
-                             : or_gpu_layers_plan(model, options->gpu->host_layers,
-                                                  or_cache_least_bytes(model, options));
+    or_status_t status = describe_cache(model);
+    if (status == OR_OK && model->gpu != NULL) {
+        status = or_gpu_layers_plan(model, options->gpu->host_layers,
+                                    or_cache_least_bytes(model, options));
+    }
     status = status != OR_OK ? status : or_tensors_load_layers(model);
     return status != OR_OK || model->gpu != NULL ? status : or_steps_create(model);
 }
@@ -446,6 +458,7 @@ void or_model_destroy(or_model_t **model_p)
     }
     or_lockstep_destroy(&model->lockstep);
     or_kv_cache_destroy(&model->cache);
+    free(model->cache_heads);
     or_buffers_free(model);
     or_workers_destroy(&model->workers);
     or_steps_free(model);

@@ -67,10 +67,19 @@ typedef struct {
     const or_gpu_choice_t *gpu;
 } or_model_options_t;
 
+#define OR_LAYERS_MAX 1024u
+
 // The numbers of a model that its file states.
 typedef struct {
     char architecture[32];
     uint32_t layers, width, heads, kv_heads, head_dim, ffn, vocab_size, context;
+    // The heads of layers with a window, where these have others (Gemma 4); 0: all layers have those above. Which layers
+    // have a window the file then says: a bit for each.
+    uint32_t window_kv_heads, window_head_dim;
+    uint64_t windowed[OR_LAYERS_MAX / 64];
+    // Of its smaller models, else 0: the last layers, which attend to K and V of earlier ones, and the size of their FFN.
+    // Then the elements of what each layer gets of a token besides (layer_inputs.h).
+    uint32_t shared_kv_layers, shared_kv_ffn, layer_input;
     // The positions that a row attends to in layers with a window, and how many of those there are; 0: there are none.
     uint32_t window, window_layers;
     // Of a model whose FFN is experts: how many there are and how many of them a row takes; `ffn` is that of one. A

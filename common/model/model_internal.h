@@ -5,7 +5,7 @@
 //              streamed.c (what of them stays on disk)
 //     a pass   model.c (the public calls)  pass.c (plan, run, undo)  forward.c (walks the operations of steps.c)
 //              row_ops.c  products.c  experts.c  experts_choice.c  attention.c  attention_tile.c  latent.c  logits.c (the head)
-//              importance.c (what matrices read)
+//              importance.c (what matrices read)  layer_inputs.c
 //     ranks    lockstep.c
 //     a GPU    gpu_internal.h: weights, K and V are then in its memory, and so are the buffers of a pass, which
 //              or_gpu_t has instead of those below; what is planned is the same
@@ -24,6 +24,7 @@
 #include "common/model/cpu/latent.h"
 #include "common/model/cpu/products.h"
 #include "common/model/kv/kv_cache_internal.h"
+#include "common/model/layer_inputs.h"
 #include "common/model/model.h"
 #include "common/model/ranks/lockstep.h"
 #include "common/model/ranks/shards.h"
@@ -56,7 +57,7 @@ typedef struct {
     or_span_t shards;
     uint32_t heads_unit; // heads that no shard separates
     or_span_t heads;
-    or_span_t kv_heads; // those of its heads
+    or_span_t kv_heads; // those of its heads, but in layers that have others (or_layer_t)
     or_span_t ffn;      // of the FFN's middle, and of each expert's
     or_span_t shared_ffn, dense_ffn;
     or_span_t vocab;
@@ -137,6 +138,7 @@ struct or_model {
     uint32_t rows_max;
     or_workers_t *workers;
     or_kv_shape_t cache_shape;
+    or_kv_heads_t *cache_heads; // [share.layers] those of each; NULL: layers are alike
     uint32_t
         window_slack; // of layers with a window (kv_cache.h), on all ranks; 0: they keep whole texts
     or_kv_cache_t *cache;
@@ -146,7 +148,8 @@ struct or_model {
     or_gpu_t *gpu;           // NULL: the CPU
     char arith_id[64];
 
-    const or_gguf_tensor_t *embedding; // [width, vocab_size], read in place; NULL: of another stage
+    const or_gguf_tensor_t *
+        embedding; // [width, vocab_size], read in place; NULL: of another stage, which alone reads it
     const or_gguf_tensor_t
         *positions;          // [width, context], read in place; NULL: none, or of another stage
     or_layer_t *layers;      // [share.layers]
@@ -155,7 +158,8 @@ struct or_model {
     or_matrix_t head;        // width -> vocab_size; empty likewise
     float *head_bias;        // [vocab_size]; NULL: none, or of another stage
     float *rope_factors;     // [rope_dims / 2] of OR_ROPE_MAIN; NULL: none
-    float *rope_cosine[OR_ROPE_TABLES]; // [context][rope_dims / 2] each; NULL: no layer uses it
+    float
+        *rope_cosine[OR_ROPE_TABLES]; // [context][their rope_dims / 2] each; NULL: no layer uses it
     float *rope_sine[OR_ROPE_TABLES];
     uint64_t weight_bytes;   // of all tensors above
     uint64_t mapped_bytes;   // of these, in the packed file and in memory
@@ -174,6 +178,7 @@ struct or_model {
     float *key;         // [rows_max][kv_stride]
     float *value;       // [rows_max][kv_stride]
     or_activations_t attended; // [rows_max][share.heads][value_dim]
+    or_layer_inputs_t inputs;  // zeroed where layers get nothing of a token besides
     or_latent_t latent;        // zeroed where attention is not latent
     float
         *head_sums; // [rows_max][head_sums_stride], of attention: attended's values or latent.sums
@@ -183,6 +188,7 @@ struct or_model {
     or_experts_t experts;  // zeroed where the FFN is not experts
     float *sums;           // [rows_max][width_stride] over this rank's shards
     float *shard_scratch;  // [threads][OR_SHARD_SUM_FLOATS]
+    float *ones;           // [head_dim], the weights of norms that have none
     float *gathered;       // [ranks][OR_EXCHANGE_ROWS][width_stride] sums; NULL for one rank
     or_attention_scratch_t *scratch; // [threads]
     or_span_t *tiles;                // [rows_max] the rows of a pass as attention takes them
@@ -215,6 +221,10 @@ bool or_tensors_quantised(const or_model_t *model, size_t offset);
 // Find the part that this rank computes, from shape, ranks and the file's types. OR_ERR_UNSUPPORTED or OR_ERR_INVALID
 // for a number of ranks or stages that is not possible.
 or_status_t or_share_cut(or_model_t *model);
+// Return the KV heads of a rank's heads, in layers of this shape.
+or_span_t or_share_kv_heads(const or_share_t *share, const or_model_shape_t *shape);
+// Return a rank's part of an FFN whose middle has this size.
+or_span_t or_share_ffn(const or_share_t *share, uint32_t ffn);
 
 // The rows of activations that some quantised matrix reads.
 typedef struct {
@@ -274,7 +284,7 @@ or_batch_op_t or_batch_op(or_op_kind_t kind);
 // Return the place of a head that is here in a row of `query`.
 static inline size_t or_query_place(const or_model_t *model, const or_layer_t *layer, uint32_t head)
 {
-    const uint32_t head_dim = model->shape.head_dim;
+    const uint32_t head_dim = layer->head_dim;
     return model->shape.latent > 0 ? (size_t)(head - model->share.heads.begin) * head_dim
                                    : or_matrix_place(&layer->query, head * head_dim);
 }

@@ -65,6 +65,9 @@ static or_status_t each_matrix(job_t *job, each_t *each)
 {
     const or_model_t *model = &job->model;
     or_status_t status = each(job, or_tensor_head(model));
+    if (status == OR_OK && model->shape.layer_input > 0) {
+        status = each(job, or_gguf_find_tensor(model->gguf, model->arch->input_projection));
+    }
     for (uint32_t i = 0; i < model->shape.layers; i++) {
         for (const or_arch_tensor_t *t = model->arch->layer_tensors;
              status == OR_OK && t->suffix != NULL; t++) {

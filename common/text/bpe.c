@@ -110,12 +110,14 @@ static or_status_t make_table(or_bpe_t *bpe, uint64_t count)
     return OR_OK;
 }
 
-// -- byte-level: merges from the file
+// -- merges from the file
 // ---------------------------------------------------------------------------------
 
 static int32_t find_piece(const or_vocab_t *vocab, const char *piece, size_t length, char *bytes)
 {
-    return or_vocab_find_text(vocab, bytes, or_byte_level_decode(piece, length, bytes));
+    return or_vocab_find_text(vocab, bytes,
+                              vocab->byte_level ? or_byte_level_decode(piece, length, bytes)
+                                                : or_vocab_unescape_spaces(piece, length, bytes));
 }
 
 // Read a merge written as "left right"; `bytes` has room for as many bytes as `text`.
@@ -276,6 +278,17 @@ static void fill_bytes(const or_vocab_t *vocab, or_bpe_t *bpe)
     }
 }
 
+// Nothing is merged over the beginning or the end of a row of ends of lines.
+static void part_lines(or_bpe_t *bpe)
+{
+    for (unsigned i = 0; i < 256; i++) {
+        if (i != '\n') {
+            bpe->joins[i]['\n' / 8] &= (unsigned char)~(1U << '\n' % 8);
+            bpe->joins['\n'][i / 8] &= (unsigned char)~(1U << i % 8);
+        }
+    }
+}
+
 or_status_t or_bpe_create(const or_vocab_t *vocab, const or_gguf_t *gguf, or_bpe_t **bpe_p)
 {
     or_bpe_t *bpe = calloc(1, sizeof *bpe);
@@ -283,13 +296,16 @@ or_status_t or_bpe_create(const or_vocab_t *vocab, const or_gguf_t *gguf, or_bpe
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the merges");
     }
     bpe->atoms_are_bytes = vocab->byte_level;
-    or_status_t status =
-        vocab->byte_level ? load_merges(vocab, gguf, bpe) : derive_merges(vocab, bpe);
+    or_status_t status = vocab->byte_level || vocab->by_lines ? load_merges(vocab, gguf, bpe)
+                                                              : derive_merges(vocab, bpe);
     if (status != OR_OK) {
         or_bpe_destroy(&bpe);
         return status;
     }
     fill_bytes(vocab, bpe);
+    if (vocab->by_lines) {
+        part_lines(bpe);
+    }
     *bpe_p = bpe;
     return OR_OK;
 }

@@ -8,7 +8,7 @@
 //     symbols    once
 //
 // Both kinds of vocabulary have the same table (left id, right id) -> (rank, id of the union).
-// Byte-level ones list it in their file, in order of rank. A SentencePiece one merges any two symbols
+// Byte-level ones list it in their file, in order of rank, and so does Gemma 4's. A SentencePiece one merges any two symbols
 // whose union is a token, best score first: every way to cut a token in two is a merge. A merge always
 // gives a token. So no merge crosses two bytes that are neighbours in no token, and a piece may be cut
 // between them beforehand: `joins` knows.
@@ -46,7 +46,7 @@ typedef struct {
 } or_bpe_t;
 
 // Make the merges of a vocabulary whose tokens and index are filled in (borrowed by the calls,
-// not kept). For a byte-level one they come from `gguf`. OR_ERR_NOT_FOUND if the file has none.
+// not kept). For one that lists them they come from `gguf`. OR_ERR_NOT_FOUND if the file has none.
 // OR_ERR_FORMAT, with the index, if a merge is not two tokens whose union is a token.
 // OR_ERR_NO_MEMORY.
 or_status_t or_bpe_create(const struct or_vocab *vocab, const or_gguf_t *gguf, or_bpe_t **bpe_p);

@@ -187,6 +187,21 @@ or_status_t test_make_vocab(const test_token_t *tokens, uint32_t count, unsigned
     return load(&file, vocab_p);
 }
 
+or_status_t test_make_by_lines(const test_token_t *tokens, uint32_t count,
+                               const char *const *merges, uint32_t merge_count,
+                               or_vocab_t **vocab_p)
+{
+    test_gguf_t file;
+    test_gguf_init(&file, 3, 0, 5);
+    test_gguf_put_string_entry(&file, "tokenizer.ggml.model", "gemma4");
+    put_tokens(&file, tokens, count, count + 256, false);
+    test_gguf_put_array_key(&file, "tokenizer.ggml.merges", OR_GGUF_STRING, merge_count);
+    for (uint32_t i = 0; i < merge_count; i++) {
+        test_gguf_put_string(&file, merges[i]);
+    }
+    return load(&file, vocab_p);
+}
+
 or_status_t test_make_byte_level(const test_token_t *tokens, uint32_t count,
                                  const char *const *merges, uint32_t merge_count, const char *pre,
                                  or_vocab_t **vocab_p)

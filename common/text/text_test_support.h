@@ -36,6 +36,10 @@ enum {
 or_status_t test_make_vocab(const test_token_t *tokens, uint32_t count, unsigned wish,
                             or_vocab_t **vocab_p);
 
+// Make one of Gemma 4's kind, likewise with the 256 bytes.
+or_status_t test_make_by_lines(const test_token_t *tokens, uint32_t count,
+                               const char *const *merges, uint32_t merge_count,
+                               or_vocab_t **vocab_p);
 // Make a byte-level vocabulary: these tokens, then the 256 bytes. `pre` names the pre-tokenizer.
 // NULL leaves it out, and likewise the merges.
 or_status_t test_make_byte_level(const test_token_t *tokens, uint32_t count,

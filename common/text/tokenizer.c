@@ -64,8 +64,22 @@ static or_status_t emit_atom(work_t *work, const char *bytes, uint32_t length)
     return OR_OK;
 }
 
+// A row of ends of lines that is a token is that token, whatever its merges.
+static bool emit_line_ends(work_t *work, const char *part, uint32_t length)
+{
+    bool may_be = work->vocab->by_lines && part[0] == '\n';
+    int32_t id = may_be ? or_vocab_find_text(work->vocab, part, length) : OR_TOKEN_NONE;
+    if (id != OR_TOKEN_NONE) {
+        work->ids[work->count++] = id;
+    }
+    return id != OR_TOKEN_NONE;
+}
+
 static or_status_t merge_part(work_t *work, const char *part, uint32_t length)
 {
+    if (emit_line_ends(work, part, length)) {
+        return OR_OK;
+    }
     or_bpe_room_t *room = &work->room;
     or_status_t status = or_bpe_merge(work->vocab->bpe, work->vocab, part, length, room);
     for (uint32_t i = 0; status == OR_OK && i < room->count; i++) {

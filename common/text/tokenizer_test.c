@@ -460,6 +460,68 @@ static void merges_go_by_rank_not_by_token(void **state)
     check_byte_level("gpt-2", cases, sizeof cases / sizeof *cases);
 }
 
+// Gemma 4's kind: characters, spaces as in SentencePiece, merges by rank, and ends of lines apart.
+static void lines_are_merged_apart(void **state)
+{
+    (void)state;
+    static const test_token_t letters[] = {
+        {"a", 0, 1},
+        {"b", 0, 1},
+        {"c", 0, 1},
+        {"ab", 0, 1},
+        {"bc", 0, 1},
+        {"abc", 0, 1},
+        {"\n", 0, 1},
+        {"\n\n", 0, 1},
+        {"\n\n\n", 0, 1},
+        {"\na", 0, 1},
+        {"\xE2\x96\x81", 0, 1},
+        {"\xE2\x96\x81"
+         "a",
+         0, 1},
+    };
+    static const char *const ranked[] = {"b c", "a b", "a bc", "\xE2\x96\x81 a", "\n \n", "\n a"};
+    enum { COUNT = sizeof letters / sizeof *letters, RANKED = sizeof ranked / sizeof *ranked };
+    enum {
+        LN_A,
+        LN_B,
+        LN_C,
+        LN_A_B,
+        LN_B_C,
+        LN_A_B_C,
+        LN_LINE,
+        LN_LINES,
+        LN_THREE,
+        LN_LINE_A,
+        LN_SPACE,
+        LN_SPACE_A,
+        LN_FIRST_BYTE
+    };
+    static const case_t cases[] = {
+        {"abc", 0, {LN_A_B_C}, 1}, // (b c) first, then (a bc)
+        {"ab", 0, {LN_A_B}, 1},
+        {"aab", 0, {LN_A, LN_A_B}, 2}, // no space of the tokenizer's own
+        {" a a", 0, {LN_SPACE_A, LN_SPACE_A}, 2},
+        {"  b", 0, {LN_SPACE, LN_SPACE, LN_B}, 3},
+        {"\n\n\n", 0, {LN_THREE}, 1}, // a token, though no merge makes it
+        {"\n\n\n\n", 0, {LN_LINES, LN_LINES}, 2},
+        {"a\na",
+         0,
+         {LN_A, LN_LINE, LN_A},
+         3}, // a merge, but of the end of a line and something else
+        {"ad", 0, {LN_A, LN_FIRST_BYTE + 'd'}, 2},
+        {"\xC3\xA9", 0, {LN_FIRST_BYTE + 0xC3, LN_FIRST_BYTE + 0xA9}, 2},
+    };
+    or_vocab_t *vocab = NULL;
+    assert_int_equal(test_make_by_lines(letters, COUNT, ranked, RANKED, &vocab), OR_OK);
+    assert_string_equal(or_vocab_model(vocab), "gemma4");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_ids(vocab, cases[i].text, strlen(cases[i].text), cases[i].flags, cases[i].ids,
+                   cases[i].count);
+    }
+    or_vocab_destroy(&vocab);
+}
+
 static void a_piece_that_is_a_token_may_ignore_merges(void **state)
 {
     (void)state;
@@ -528,6 +590,7 @@ int main(void)
         cmocka_unit_test(the_space_in_front_is_the_files_choice),
         cmocka_unit_test(what_has_no_token_becomes_bytes_or_unknown),
         cmocka_unit_test(merges_go_by_rank_not_by_token),
+        cmocka_unit_test(lines_are_merged_apart),
         cmocka_unit_test(a_piece_that_is_a_token_may_ignore_merges),
         cmocka_unit_test(byte_level_marked_tokens_are_cut_out),
         cmocka_unit_test(a_byte_without_any_token_is_left_out),

@@ -19,7 +19,8 @@ OWN_NAMES = {
                            "attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa", "attn_kv_a_norm": "self_attn.kv_a_layernorm"},
     "glm4moe": SHARED | {"post_attention_norm": "post_attention_layernorm"},
     "phi3": {"ffn_up": "mlp.gate_up_proj"},
-    "gemma2": GEMMA_2, "gemma3": GEMMA_2,
+    "gemma2": GEMMA_2, "gemma3": GEMMA_2, "gemma4": GEMMA_2 | {"layer_output_scale": "layer_scalar", "inp_gate": "per_layer_input_gate", "proj": "per_layer_projection",
+                         "post_norm": "post_per_layer_input_norm"},
     "exaone4": {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"},
     "falcon": {"attn_norm": "input_layernorm", "attn_norm_2": "ln_attn", "attn_qkv": "self_attention.query_key_value",
                "attn_output": "self_attention.dense", "ffn_up": "mlp.dense_h_to_4h", "ffn_down": "mlp.dense_4h_to_h"},
@@ -34,7 +35,8 @@ OWN_NAMES = {
     "gpt-oss": {"post_attention_norm": "post_attention_layernorm", "ffn_gate_inp": "mlp.router"},
     "gpt2": {"attn_norm": "ln_1", "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj", "ffn_norm": "ln_2", "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
 }
-OUTER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+OUTER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head", "per_layer_token_embd": "model.embed_tokens_per_layer",
+         "per_layer_model_proj": "model.per_layer_model_projection", "per_layer_proj_norm": "model.per_layer_projection_norm"}
 OWN_OUTER = {
     "gpt2": {"token_embd": "transformer.wte", "position_embd": "transformer.wpe", "output_norm": "transformer.ln_f", "output": "lm_head"},
     "falcon": {"token_embd": "transformer.word_embeddings", "output_norm": "transformer.ln_f"},
@@ -115,7 +117,7 @@ def their_name(family, ours):
         return f"{OWN_OUTER.get(family, OUTER)[module]}.{kind}"
     number, module, kind = layer.groups()
     theirs = f"{LAYERS.get(family, 'model.layers')}.{number}.{(NAMES | OWN_NAMES.get(family, {}))[module]}"
-    return theirs if module == "exp_probs_b" else f"{theirs}.{kind}"
+    return theirs if module in ("exp_probs_b", "layer_output_scale") else f"{theirs}.{kind}"
 
 
 def halves_apart(data, heads, rows):

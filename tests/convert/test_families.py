@@ -177,6 +177,26 @@ class Families(unittest.TestCase):
             _, error = outrider("model", "convert", folder, converted, "--force", code=1)
         self.assertIn("model.layers.5.mlp.gate.weight has no place", error)
 
+    def test_both_forms_of_heads_are_the_same(self):
+        """Gemma 4 as it was published, without a table of what layers change."""
+        for name, heads in (("gemma4/0", {"global_head_dim": 32, "num_global_key_value_heads": 1}), ("gemma4-shared/0", {"global_head_dim": 32})):
+            config = {key: value for key, value in CONFIGS[name].items() if key != "per_layer_config"} | heads
+            with self.subTest(model=name):
+                self.compare(name, config, 1)
+
+    def test_unread_keys_and_values_are_left_out(self):
+        recipe, converted = self.folder / "recipe.gguf", self.folder / "converted.gguf"
+        subprocess.run([BIN / "family-model", "gemma4-shared/0", recipe], check=True, cwd=ROOT, timeout=PATIENCE, env=ENVIRONMENT)
+        metadata, tensors = checkpoints.read_gguf(recipe)
+        theirs = checkpoints.their_tensors(metadata, tensors)
+        unread = {name.replace("layers.5.", "layers.7."): tensor for name, tensor in theirs.items() if re.search(r"layers\.5\.self_attn\.[kv]_", name)}
+        self.assertEqual(3, len(unread))
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoints.write_checkpoint(Path(folder), CONFIGS["gemma4-shared/0"], metadata, tensors)
+            checkpoints.write_weights(Path(folder), theirs | unread)
+            outrider("model", "convert", folder, converted, "--force")
+        self.compare_files(checkpoints.read_gguf(converted), metadata, tensors)
+
     def test_both_forms_of_rotations_are_the_same(self):
         for name in ("llama/0", "llama/1", "yarn/0", "phi3/1", "gemma3/0", "glm4/0"):
             with self.subTest(model=name):

@@ -14,13 +14,12 @@
 #define POSITIONS 200u
 
 static const char *const families[] = {
-    "cohere2",     "command-r",   "ernie4_5", "exaone4", "falcon",     "gemma",    "gemma2",
-    "gemma3",      "glm4",        "gpt2",     "granite", "llama",      "mistral",  "mistral3",
-    "olmo2",       "opt",         "phi3",     "qwen2",   "qwen3",      "smollm3",  "yarn",
-    "mixtral",     "qwen2moe",    "olmoe",    "glm4moe", "starcoder2", "qwen3moe", "gpt-oss",
-    "deepseek-v2", "deepseek-v3", "phimoe",
+    "cohere2",  "command-r", "ernie4_5",      "exaone4",     "falcon", "gemma",   "gemma2",
+    "gemma3",   "gemma4",    "gemma4-shared", "glm4",        "gpt2",   "granite", "llama",
+    "mistral",  "mistral3",  "olmo2",         "opt",         "phi3",   "qwen2",   "qwen3",
+    "smollm3",  "yarn",      "mixtral",       "qwen2moe",    "olmoe",  "glm4moe", "starcoder2",
+    "qwen3moe", "gpt-oss",   "deepseek-v2",   "deepseek-v3", "phimoe",
 };
-static const char refused[] = "gemma4"; // a family that does not run
 
 #define FAMILIES (sizeof families / sizeof families[0])
 
@@ -127,7 +126,7 @@ static bool is_here(const char *family)
             return true;
         }
     }
-    return strcmp(family, refused) == 0;
+    return false;
 }
 
 static void every_family_is_here(void **state)
@@ -145,7 +144,7 @@ static void every_family_is_here(void **state)
         }
     }
     closedir(entries);
-    assert_int_equal(count, FAMILIES + 1);
+    assert_int_equal(count, FAMILIES);
 }
 
 // ---- weights of rows ----

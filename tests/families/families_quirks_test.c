@@ -44,6 +44,8 @@ static const family_t families[] = {
     {"gemma", &or_arch_gemma},
     {"gemma2", &or_arch_gemma2},
     {"gemma3", &or_arch_gemma3},
+    {"gemma4", &or_arch_gemma4},
+    {"gemma4-shared", &or_arch_gemma4},
     {"glm4", &or_arch_glm4},
     {"glm4moe", &or_arch_glm4moe},
     {"gpt-oss", &or_arch_gpt_oss},
@@ -118,6 +120,7 @@ static quirk_t without_operation(const subject_t *subject, uint32_t index, quirk
         [OR_OP_BIAS_QKV] = {"biases of Q, K and V", OR_OP_END},
         [OR_OP_NORM_HEADS] = {"norms of heads", OR_OP_END},
         [OR_OP_NORM_WHOLE] = {"norms of all heads", OR_OP_END},
+        [OR_OP_NORM_VALUES] = {"norms of values", OR_OP_END},
         [OR_OP_NORM_QUERY_LATENT] = {"norm of what queries are made of", OR_OP_END},
         [OR_OP_NORM_LATENT] = {"norm of the latent vector", OR_OP_END},
         [OR_OP_ROTATE] = {"rotation", OR_OP_END},
@@ -132,6 +135,8 @@ static quirk_t without_operation(const subject_t *subject, uint32_t index, quirk
         [OR_OP_BIAS_EXPERTS] = {"biases of experts' downs", OR_OP_END},
         [OR_OP_NORM_SUMS] = {"norm of sums", OR_OP_END},
         [OR_OP_ADD] = {"addition", OR_OP_END},
+        [OR_OP_SCALE] = {"scale of the layer", OR_OP_END},
+        [OR_OP_GELU_INPUT] = {"product with the layer's input", OR_OP_END},
     };
     or_op_t *op = &ops[index];
     if (op->kind == OR_OP_END) {
@@ -140,7 +145,8 @@ static quirk_t without_operation(const subject_t *subject, uint32_t index, quirk
     bool has_bias = op->kind != OR_OP_BIAS_QKV || has_tensor(subject, OR_LAYER(query_bias));
     bool has_norm = op->kind != OR_OP_NORM_HEADS || has_tensor(subject, OR_LAYER(query_norm));
     has_norm = has_norm && (op->kind != OR_OP_NORM_QUERY_LATENT || has_tensor(subject, op->weight));
-    if (operations[op->kind].name == NULL || !has_bias || !has_norm) {
+    const bool has_need = op->needs == 0 || has_tensor(subject, op->needs);
+    if (operations[op->kind].name == NULL || !has_bias || !has_norm || !has_need) {
         return QUIRK_ABSENT;
     }
     name_it(name, operations[op->kind].name, index);
@@ -223,8 +229,8 @@ static bool rotations_everywhere(const subject_t *subject)
 {
     edited.rope_period = 0;
     const or_arch_t *arch = subject->arch;
-    return arch->rope_period > 0 &&
-           or_arch_rope(arch, &subject->numbers, arch->rope_period - 1) == OR_ROPE_NONE;
+    return arch->rope_period > 0 && or_arch_rope(arch, &subject->shape, &subject->numbers,
+                                                 arch->rope_period - 1) == OR_ROPE_NONE;
 }
 
 static bool rotations_by_period_alone(const subject_t *subject)

@@ -175,9 +175,42 @@ static void latent_attention_of_another_form_is_refused(void **state)
                       .word = "exp_probs_b.bias"});
 }
 
+// Without saying which layers have windows, or the heads of those, a Gemma 4 would be computed as another. Layers that attend to
+// others' K and V need not have a matrix for V, nor a scale.
+static void layers_that_are_not_told_are_refused(void **state)
+{
+    (void)state;
+    check(&(change_t){.model = "gemma4/0", .lacks = "blk.1.attn_v.weight"});
+    check(&(change_t){.model = "gemma4/0", .lacks = "blk.1.layer_output_scale.weight"});
+    check(&(change_t){
+        .model = "gemma4/0", .drops = "gemma4.attention.shared_kv_layers", .word = NULL});
+    check(&(change_t){.model = "gemma4-shared/0",
+                      .drops = "gemma4.embedding_length_per_layer_input",
+                      .word = "has no place"});
+}
+
+// Two stages of six layers begin with layers 0 and 3, and layers 4 and 5 attend to K and V of layers 2 and 3.
+static void a_stage_between_layers_that_share_is_refused(void **state)
+{
+    (void)state;
+    or_gguf_t *gguf = NULL;
+    or_model_t *model = NULL;
+    or_ranks_t ranks = *or_ranks_single();
+    const or_model_options_t options = {.threads = 1, .ranks = &ranks};
+    char *path = family_file_make("gemma4-shared/1");
+    ranks.stages = 2; // nobody is asked before the layers are cut
+    assert_int_equal(or_gguf_open(path, &gguf), OR_OK);
+    assert_int_equal(or_model_load(gguf, &options, &model), OR_ERR_UNSUPPORTED);
+    assert_non_null(strstr(or_error_text(), "layer 4 of"));
+    or_gguf_close(&gguf);
+    free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_that_are_not_told_are_refused),
+        cmocka_unit_test(a_stage_between_layers_that_share_is_refused),
         cmocka_unit_test(latent_attention_of_another_form_is_refused),
         cmocka_unit_test(attention_to_later_positions_is_refused),
         cmocka_unit_test(another_base_in_layers_with_a_window_is_refused),

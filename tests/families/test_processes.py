@@ -17,8 +17,7 @@ from service import number  # noqa: E402
 from cli import BIN, DRAFT, PATIENCE, ROOT, TARGET, Cluster, generate, outrider, wait_until  # noqa: E402
 
 DATA = Path(__file__).parent / "data"
-REFUSED = ("gemma4",)
-ALL = sorted(folder.name for folder in DATA.iterdir() if folder.name not in REFUSED)
+ALL = sorted(folder.name for folder in DATA.iterdir())
 COUNT = number("OUTRIDER_FAMILIES", len(ALL))
 PROMPT = "HELLO;FAMILY:0123456789<THIS=IS?A@GUESS>"
 TOKENS = 110  # with the prompt they are more than any window

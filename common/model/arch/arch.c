@@ -7,9 +7,6 @@
 
 #include "common/gguf/packed.h"
 
-#define LAYERS_MAX 1024u
-#define HEAD_DIM_MAX 1024u
-#define DIM_MAX (1u << 20)     // width, FFN, vocabulary
 #define CONTEXT_MAX (1u << 20) // positions; angles stay in or_sin_cos's range
 
 // ---- metadata ----
@@ -113,9 +110,8 @@ or_status_t or_arch_read_count(const or_arch_t *arch, const or_gguf_t *gguf, con
     return OR_OK;
 }
 
-// A number that, where it is given, must be `expected`, as the graph has no other way.
-static or_status_t require(const or_arch_t *arch, const or_gguf_t *gguf, const char *suffix,
-                           uint32_t expected)
+or_status_t or_arch_require(const or_arch_t *arch, const or_gguf_t *gguf, const char *suffix,
+                            uint32_t expected)
 {
     or_metadata_key_t key = or_arch_key(arch, suffix);
     if (!or_gguf_has(gguf, key.text)) {
@@ -215,6 +211,18 @@ static or_status_t read_stretch(const or_arch_t *arch, const or_gguf_t *gguf,
     return read_number(arch, gguf, key, 1.0f, &numbers->rope_stretch);
 }
 
+// The elements that layers with a window rotate: as many as the others, but where their heads are of another size.
+static or_status_t read_local_dims(const or_arch_t *arch, const or_gguf_t *gguf,
+                                   const or_model_shape_t *shape, or_arch_numbers_t *numbers)
+{
+    static const char suffix[] = "rope.dimension_count_swa";
+    numbers->rope_local_dims = arch->tells_layers ? shape->window_head_dim : numbers->rope_dims;
+    return arch->tells_layers && has_key(arch, gguf, suffix)
+               ? or_arch_read_count(arch, gguf, suffix, shape->window_head_dim,
+                                    &numbers->rope_local_dims)
+               : OR_OK;
+}
+
 static or_status_t read_rope(const or_arch_t *arch, const or_gguf_t *gguf,
                              const or_model_shape_t *shape, or_arch_numbers_t *numbers)
 {
@@ -241,9 +249,11 @@ static or_status_t read_rope(const or_arch_t *arch, const or_gguf_t *gguf,
         status = or_arch_read_count(arch, gguf, "rope.scaling.original_context_length", CONTEXT_MAX,
                                     &numbers->rope_original);
     }
-    if (status == OR_OK && numbers->rope_dims % 2 != 0) {
+    status = status != OR_OK ? status : read_local_dims(arch, gguf, shape, numbers);
+    if (status == OR_OK && (numbers->rope_dims % 2 != 0 || numbers->rope_local_dims % 2 != 0)) {
         return or_fail(OR_ERR_FORMAT, "%s rotates %u elements of a head; they must be even",
-                       or_gguf_path(gguf), numbers->rope_dims);
+                       or_gguf_path(gguf),
+                       numbers->rope_dims % 2 != 0 ? numbers->rope_dims : numbers->rope_local_dims);
     }
     return status;
 }
@@ -259,12 +269,13 @@ static or_status_t read_counts(const or_arch_t *arch, const or_gguf_t *gguf,
         uint32_t *value;
     } counts[] = {
         {"context_length", CONTEXT_MAX, &shape->context},
-        {"block_count", LAYERS_MAX, &shape->layers},
-        {"embedding_length", DIM_MAX, &shape->width},
-        {arch->ffn_key != NULL ? arch->ffn_key : "feed_forward_length", DIM_MAX, &shape->ffn},
-        {"attention.head_count", DIM_MAX, &shape->heads},
+        {"block_count", OR_LAYERS_MAX, &shape->layers},
+        {"embedding_length", OR_DIM_MAX, &shape->width},
+        {"attention.head_count", OR_DIM_MAX, &shape->heads},
+        {arch->ffn_key != NULL ? arch->ffn_key : "feed_forward_length", OR_DIM_MAX, &shape->ffn},
     };
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    const size_t count = sizeof counts / sizeof counts[0] - (arch->tells_layers ? 1 : 0);
+    for (size_t i = 0; i < count; i++) {
         or_status_t status =
             or_arch_read_count(arch, gguf, counts[i].suffix, counts[i].max, counts[i].value);
         if (status != OR_OK) {
@@ -272,8 +283,8 @@ static or_status_t read_counts(const or_arch_t *arch, const or_gguf_t *gguf,
         }
     }
     shape->kv_heads = shape->heads;
-    return has_key(arch, gguf, "attention.head_count_kv")
-               ? or_arch_read_count(arch, gguf, "attention.head_count_kv", DIM_MAX,
+    return has_key(arch, gguf, "attention.head_count_kv") && !arch->tells_layers
+               ? or_arch_read_count(arch, gguf, "attention.head_count_kv", OR_DIM_MAX,
                                     &shape->kv_heads)
                : OR_OK;
 }
@@ -283,7 +294,7 @@ static or_status_t read_head_dim(const or_arch_t *arch, const or_gguf_t *gguf,
                                  or_model_shape_t *shape)
 {
     if (has_key(arch, gguf, "attention.key_length")) {
-        return or_arch_read_count(arch, gguf, "attention.key_length", HEAD_DIM_MAX,
+        return or_arch_read_count(arch, gguf, "attention.key_length", OR_HEAD_DIM_MAX,
                                   &shape->head_dim);
     }
     if (shape->width % shape->heads != 0) {
@@ -294,24 +305,30 @@ static or_status_t read_head_dim(const or_arch_t *arch, const or_gguf_t *gguf,
     return OR_OK;
 }
 
-static or_status_t read_heads(const or_arch_t *arch, const or_gguf_t *gguf, or_model_shape_t *shape)
+or_status_t or_arch_check_heads(const or_gguf_t *gguf, uint32_t heads, uint32_t kv_heads,
+                                uint32_t head_dim)
 {
-    or_status_t status = read_head_dim(arch, gguf, shape);
-    if (status != OR_OK) {
-        return status;
-    }
-    if (shape->heads % shape->kv_heads != 0) {
+    if (heads % kv_heads != 0) {
         return or_fail(OR_ERR_FORMAT, "%s: %u heads and %u key-value heads do not divide evenly",
-                       or_gguf_path(gguf), shape->heads, shape->kv_heads);
+                       or_gguf_path(gguf), heads, kv_heads);
     }
-    if (shape->head_dim % 2 != 0 || shape->head_dim > HEAD_DIM_MAX ||
-        shape->heads > DIM_MAX / shape->head_dim) {
+    if (head_dim % 2 != 0 || head_dim > OR_HEAD_DIM_MAX || heads > OR_DIM_MAX / head_dim) {
         return or_fail(OR_ERR_FORMAT,
                        "%s: %u heads of %u dimensions; these must be even and at most %u, and %u "
                        "all together",
-                       or_gguf_path(gguf), shape->heads, shape->head_dim, HEAD_DIM_MAX, DIM_MAX);
+                       or_gguf_path(gguf), heads, head_dim, OR_HEAD_DIM_MAX, OR_DIM_MAX);
     }
     return OR_OK;
+}
+
+static or_status_t read_heads(const or_arch_t *arch, const or_gguf_t *gguf, or_model_shape_t *shape)
+{
+    or_status_t status = read_head_dim(arch, gguf, shape);
+    status =
+        status != OR_OK || !arch->tells_layers ? status : or_arch_read_layers(arch, gguf, shape);
+    return status != OR_OK
+               ? status
+               : or_arch_check_heads(gguf, shape->heads, shape->kv_heads, shape->head_dim);
 }
 
 static or_status_t read_vocabulary(const or_arch_t *arch, const or_gguf_t *gguf,
@@ -321,9 +338,9 @@ static or_status_t read_vocabulary(const or_arch_t *arch, const or_gguf_t *gguf,
     if (embedding == NULL) {
         return or_fail(OR_ERR_FORMAT, "%s has no tensor %s", or_gguf_path(gguf), arch->embedding);
     }
-    if (embedding->dim_count != 2 || embedding->dims[1] == 0 || embedding->dims[1] > DIM_MAX) {
+    if (embedding->dim_count != 2 || embedding->dims[1] == 0 || embedding->dims[1] > OR_DIM_MAX) {
         return or_fail(OR_ERR_FORMAT, "tensor %s of %s is no matrix of 1 to %u tokens",
-                       arch->embedding, or_gguf_path(gguf), DIM_MAX);
+                       arch->embedding, or_gguf_path(gguf), OR_DIM_MAX);
     }
     uint32_t vocab_size = (uint32_t)embedding->dims[1];
     or_metadata_key_t key = or_arch_key(arch, "vocab_size");
@@ -368,7 +385,7 @@ static or_status_t refuse_others(const or_arch_t *arch, const or_gguf_t *gguf,
     };
     or_status_t status = require_causal(arch, gguf);
     for (size_t i = 0; status == OR_OK && i < sizeof required / sizeof required[0]; i++) {
-        status = require(arch, gguf, required[i].suffix, required[i].expected);
+        status = or_arch_require(arch, gguf, required[i].suffix, required[i].expected);
     }
     return status;
 }

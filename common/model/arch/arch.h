@@ -36,6 +36,15 @@ typedef enum {
 typedef struct {
     uint32_t window; // positions that a row attends to, the last its own; 0: all before it too
     or_rope_t rope;
+    uint32_t rope_dims; // elements of a head that are rotated, the first ones
+    uint32_t head_dim;  // elements of a head of query, key and value
+    uint32_t value_dim; // ... and as the output matrix reads it: the same, but in latent attention
+    uint32_t group;     // heads of query that share one of key and value
+    or_span_t kv_heads; // those of this rank's heads
+    uint32_t
+        kv_layer; // of this stage, the one whose K and V it attends to: itself, unless it has none
+    uint32_t ffn_size;     // of the FFN's middle
+    or_span_t ffn;         // this rank's part of it
     float *attention_norm; // [width]
     float *attention_norm_bias;
     float *ffn_norm; // [width]
@@ -51,9 +60,10 @@ typedef struct {
     float *key_norm;            // [head_dim], or [kv_heads * head_dim]
     float *attention_post_norm; // [width]
     float *ffn_post_norm;       // [width]
+    float *output_scale;        // [1], of x behind the layer
     or_matrix_t query;          // width, or query_latent -> heads * query_dim
     or_matrix_t key;            // width -> kv_heads * head_dim
-    or_matrix_t value;          // width -> kv_heads * head_dim
+    or_matrix_t value;          // likewise; empty: values are made of the key (OR_OP_NORM_VALUES)
     or_matrix_t output;         // heads * value_dim -> width
     float *latent_norm;         // [latent]
     float *query_latent_norm;   // [query_latent]
@@ -76,6 +86,9 @@ typedef struct {
     or_matrix_t shared_gate; // width -> shared_ffn; of a layer without experts, width -> dense_ffn
     or_matrix_t shared_up;   // likewise
     or_matrix_t shared_down; // shared_ffn or dense_ffn -> width
+    or_matrix_t input_gate;  // width -> layer_input (layer_inputs.h)
+    or_matrix_t input_up;    // layer_input -> width
+    float *input_post_norm;  // [width]
 } or_layer_t;
 
 // A dimension of a tensor. The ALL ones are computed whole by every rank, because a norm needs all of them.
@@ -101,6 +114,7 @@ typedef enum {
     OR_DIM_LATENT,
     OR_DIM_HEAD_PLAIN, // the elements of a head that are not rotated
     OR_DIM_HEAD_VALUE, // value_dim
+    OR_DIM_LAYER_INPUT,
 } or_dim_t;
 
 // The layers that have a tensor: of a family whose first layers have no experts, those or the others. Some files have it in no
@@ -112,6 +126,8 @@ typedef enum {
     OR_IN_SIGMOID_EXPERTS,   // of files whose experts are chosen by sigmoids
     OR_WITH_QUERY_LATENT,    // all layers, of files whose queries are made of a vector of their own
     OR_WITHOUT_QUERY_LATENT, // all layers, of other files
+    OR_WITH_OWN_KV, // those that attend to K and V of their own; what others have of it is not read
+    OR_WITH_INPUTS, // all layers, of files whose layers have inputs of their own
 } or_in_layers_t;
 
 #define OR_FUSED_MAX 4u
@@ -140,8 +156,9 @@ typedef enum {
     OR_OP_BIAS_QKV,    // each plus its bias
     OR_OP_NORM_HEADS,  // each head of query and key = its rms norm
     OR_OP_NORM_WHOLE,  // all heads of query together, and those of key
-    OR_OP_ROTATE,      // query and key by their positions, where the layer has a table
-    OR_OP_GROW_QUERY,  // query *= 1 + query_growth * ln(1 + floor(position / rope_original))
+    OR_OP_NORM_VALUES, // each head of value = its rms norm without weights; of key where there is no matrix `value`
+    OR_OP_ROTATE,         // query and key by their positions, where the layer has a table
+    OR_OP_GROW_QUERY,     // query *= 1 + query_growth * ln(1 + floor(position / rope_original))
     OR_OP_PROJECT_LATENT, // key, and query or what it is made of, = h times matrices (cpu/latent.h)
     OR_OP_NORM_QUERY_LATENT, // what the query is made of = its rms norm, of a file that has it
     OR_OP_RAISE_QUERY,       // query = that times matrix, likewise
@@ -165,7 +182,14 @@ typedef enum {
     OR_OP_BIAS_SUMS,    // sums plus the bias at `weight`
     OR_OP_NORM_SUMS,    // sums = rms norm of sums with the weights at `weight`
     OR_OP_ADD,          // x += residual_scale * sums
-    OR_OP_EMBED,        // x = embedding_scale * the token's row, plus the position's
+    OR_OP_SCALE,        // x *= the number at `weight`
+    OR_OP_MAKE_INPUTS, // what the stage's layers get of a token besides, before the first (layer_inputs.h): a row's part,
+    OR_OP_PROJECT_INPUTS, // ... a matrix of all rows, ...
+    OR_OP_JOIN_INPUTS,    // ... and what is left
+    OR_OP_GATE_INPUT,     // the layer's input is gated by h times matrix `input_gate`, ...
+    OR_OP_GELU_INPUT,     // ... whose gelu it is multiplied with, ...
+    OR_OP_RAISE_INPUT,    // ... and sums = that times matrix `input_up`
+    OR_OP_EMBED,          // x = embedding_scale * the token's row, plus the position's
     OR_OP_KINDS,
 } or_op_kind_t;
 
@@ -174,6 +198,8 @@ typedef struct {
     or_op_kind_t kind;
     size_t weight;
     size_t bias;
+    size_t
+        needs; // of an or_matrix_t in or_layer_t: a layer without it leaves the operation out; 0: none does
 } or_op_t;
 
 // Return the floats of a layer that such an offset names; NULL: none.
@@ -191,14 +217,15 @@ typedef struct {
     float norm_epsilon;
     float embedding_scale; // of rows of the embedding
     float residual_scale;
-    float attention_scale;   // of scores
-    float attention_softcap; // c: scores become c tanh(score / c); 0: none
-    float logit_scale;       // of logits
-    float logit_softcap;     // likewise
-    uint32_t window;         // of the layers that have one; 0: no layer has
-    float rope_base;         // 10000 where the file gives none
-    float rope_local_base;   // of OR_ROPE_LOCAL
-    uint32_t rope_dims;      // elements of a head that are rotated, the first ones
+    float attention_scale;    // of scores
+    float attention_softcap;  // c: scores become c tanh(score / c); 0: none
+    float logit_scale;        // of logits
+    float logit_softcap;      // likewise
+    uint32_t window;          // of the layers that have one; 0: no layer has
+    float rope_base;          // 10000 where the file gives none
+    float rope_local_base;    // of OR_ROPE_LOCAL
+    uint32_t rope_dims;       // elements of a head that are rotated, the first ones
+    uint32_t rope_local_dims; // the same of OR_ROPE_LOCAL
     or_scaling_t rope_scaling;
     float rope_stretch;          // divides positions ("linear" and "yarn" scaling); 1: none
     uint32_t rope_original;      // positions before scaling
@@ -225,6 +252,8 @@ typedef struct {
     const char *output_norm_bias; // NULL: none
     const char *head;             // absent in the file: the embedding is the head
     const char *head_bias;        // [vocab_size], of logits; NULL: none
+    // Of what layers get of a token besides, in files that have it (layer_inputs.h); NULL: none has
+    const char *input_embedding, *input_projection, *input_norm;
     const char *rope_factors; // [rope_dims / 2] divide the frequencies; absent in the file: none do
     // The same for files whose context is longer than the original one, and for others (longrope); NULL: there are none
     const char *rope_factors_long, *rope_factors_short;
@@ -255,6 +284,8 @@ typedef struct {
     // of rotations, ...
     uint32_t window_period;
     bool has_local_rope;
+    bool
+        tells_layers; // the file says which layers have a window instead, and what heads those have
     // ... and of each of this period all but the last are rotated (0: all are), in some families only where the file has
     // windows.
     uint32_t rope_period;
@@ -303,6 +334,25 @@ or_status_t or_arch_read_latent(const or_arch_t *arch, const or_gguf_t *gguf,
 // Return what scores grow by in a family whose YaRN says so; 1 without YaRN.
 double or_arch_score_growth(const or_arch_numbers_t *numbers);
 
+// Does the layer have a window, of a file that says so for each (tells_layers)?
+static inline bool or_arch_is_windowed(const or_model_shape_t *shape, uint32_t layer)
+{
+    return (shape->windowed[layer / 64] >> layer % 64 & 1) != 0;
+}
+
+// The layers' part of or_arch_read, for a family whose files say which layers have a window and what heads both kinds have.
+// What of this this version does not run is refused. OR_ERR_FORMAT, OR_ERR_UNSUPPORTED, naming the key.
+or_status_t or_arch_read_layers(const or_arch_t *arch, const or_gguf_t *gguf,
+                                or_model_shape_t *shape);
+
+// Return the layer whose K and V a layer attends to, both numbered in the whole model. It is the layer itself, but for the
+// last ones of some models: these attend to those of the last layer of their kind that has its own.
+uint32_t or_arch_kv_layer(const or_model_shape_t *shape, uint32_t layer);
+
+// Return the shape as this layer has it, numbered in the whole model: with its own heads and FFN.
+or_model_shape_t or_arch_layer_shape(const or_model_shape_t *shape, uint32_t layer);
+
+// Return the size of a dimension, of a layer if its shape is given.
 uint32_t or_arch_dim(const or_model_shape_t *shape, or_dim_t dim);
 
 // Does the layer, numbered in the whole model, have this row of the table?
@@ -313,5 +363,7 @@ bool or_arch_layer_has(const or_model_shape_t *shape, const or_arch_tensor_t *te
 uint32_t or_arch_matrices(const or_model_shape_t *shape, const or_arch_tensor_t *tensor);
 
 // Return the window of a layer (or_layer_t), numbered in the whole model, and its table of rotations.
-uint32_t or_arch_window(const or_arch_t *arch, const or_arch_numbers_t *numbers, uint32_t layer);
-or_rope_t or_arch_rope(const or_arch_t *arch, const or_arch_numbers_t *numbers, uint32_t layer);
+uint32_t or_arch_window(const or_arch_t *arch, const or_model_shape_t *shape,
+                        const or_arch_numbers_t *numbers, uint32_t layer);
+or_rope_t or_arch_rope(const or_arch_t *arch, const or_model_shape_t *shape,
+                       const or_arch_numbers_t *numbers, uint32_t layer);

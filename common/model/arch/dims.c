@@ -38,6 +38,8 @@ uint32_t or_arch_dim(const or_model_shape_t *shape, or_dim_t dim)
         return shape->query_dim - (shape->head_dim - shape->latent);
     case OR_DIM_HEAD_VALUE:
         return shape->value_dim;
+    case OR_DIM_LAYER_INPUT:
+        return shape->layer_input;
     case OR_DIM_ONE:
         break;
     }
@@ -67,6 +69,10 @@ bool or_arch_layer_has(const or_model_shape_t *shape, const or_arch_tensor_t *te
         return shape->query_latent > 0;
     case OR_WITHOUT_QUERY_LATENT:
         return shape->query_latent == 0;
+    case OR_WITH_OWN_KV:
+        return or_arch_kv_layer(shape, layer) == layer;
+    case OR_WITH_INPUTS:
+        return shape->layer_input > 0;
     case OR_IN_ALL:
         break;
     }

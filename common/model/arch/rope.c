@@ -19,6 +19,7 @@
 
 typedef struct {
     const or_model_t *model;
+    uint32_t pairs;
     float *cosine, *sine; // [context][pairs]
     double *frequencies;  // [pairs], radians a position
     double factor;        // of cosine and sine
@@ -28,7 +29,7 @@ static void fill_positions(void *context, uint32_t worker, uint32_t begin, uint3
 {
     (void)worker;
     const rope_t *rope = context;
-    uint32_t pairs = rope->model->numbers.rope_dims / 2;
+    const uint32_t pairs = rope->pairs;
     for (size_t position = begin; position < end; position++) {
         for (uint32_t i = 0; i < pairs; i++) {
             double sine, cosine;
@@ -61,11 +62,16 @@ static double yarn_part(const or_model_t *model, uint32_t pair)
     return part < 0 ? 0 : part > 1 ? 1 : part;
 }
 
+static uint32_t dims_of(const or_model_t *model, or_rope_t table)
+{
+    return table == OR_ROPE_LOCAL ? model->numbers.rope_local_dims : model->numbers.rope_dims;
+}
+
 static double frequency_of(const or_model_t *model, or_rope_t table, uint32_t pair)
 {
     const or_arch_numbers_t *n = &model->numbers;
     double base = (double)(table == OR_ROPE_LOCAL ? n->rope_local_base : n->rope_base);
-    double frequency = or_pow(base, -2.0 * pair / n->rope_dims);
+    double frequency = or_pow(base, -2.0 * pair / dims_of(model, table));
     if (table == OR_ROPE_LOCAL) {
         return frequency;
     }
@@ -113,7 +119,7 @@ double or_arch_score_growth(const or_arch_numbers_t *numbers)
 
 static or_status_t fill_frequencies(const or_model_t *model, or_rope_t table, double *frequencies)
 {
-    for (uint32_t i = 0; i < model->numbers.rope_dims / 2; i++) {
+    for (uint32_t i = 0; i < dims_of(model, table) / 2; i++) {
         frequencies[i] = frequency_of(model, table, i);
         if (!(model->context * frequencies[i] <= ANGLE_MAX)) {
             return or_fail(OR_ERR_FORMAT,
@@ -135,11 +141,12 @@ static or_status_t move(or_model_t *model, or_rope_t table, size_t count)
 
 static or_status_t fill_table(or_model_t *model, or_rope_t table)
 {
-    uint32_t pairs = model->numbers.rope_dims / 2;
+    const uint32_t pairs = dims_of(model, table) / 2;
     size_t count = (size_t)model->context * pairs;
     model->rope_cosine[table] = or_zeroed(count, sizeof(float));
     model->rope_sine[table] = or_zeroed(count, sizeof(float));
     rope_t rope = {.model = model,
+                   .pairs = pairs,
                    .cosine = model->rope_cosine[table],
                    .sine = model->rope_sine[table],
                    .frequencies = or_zeroed(pairs, sizeof(double)),

@@ -71,7 +71,8 @@ bool or_tensor_find_part(const or_model_t *model, uint32_t layer, const or_arch_
     if (whole == NULL || !or_arch_layer_has(&model->shape, t, layer)) {
         return false;
     }
-    const or_tensor_part_t part = or_tensor_part(&model->shape, t);
+    const or_model_shape_t shape = or_arch_layer_shape(&model->shape, layer);
+    const or_tensor_part_t part = or_tensor_part(&shape, t);
     *tensor = *whole;
     if (t->fused != NULL) {
         uint64_t unit_bytes = whole->bytes / part.total;
@@ -200,19 +201,20 @@ static or_span_t times(or_span_t span, uint32_t factor)
     return (or_span_t){span.begin * factor, span.end * factor};
 }
 
-// Return the part of a dimension that this rank has.
-static or_span_t share_of(const or_model_t *model, or_dim_t dim)
+// Return the part that this rank has of a dimension of a layer with this shape.
+static or_span_t share_of(const or_model_t *model, const or_model_shape_t *shape, or_dim_t dim)
 {
     switch (dim) {
     case OR_DIM_QUERY:
-        return times(model->share.heads, model->shape.head_dim);
+        return times(model->share.heads, shape->head_dim);
     case OR_DIM_KV:
-        return times(model->share.kv_heads, model->shape.head_dim);
+        return times(or_share_kv_heads(&model->share, shape), shape->head_dim);
     case OR_DIM_LATENT_QUERY:
-        return times(model->share.heads, model->shape.query_dim);
+        return times(model->share.heads, shape->query_dim);
     case OR_DIM_LATENT_VALUE:
-        return times(model->share.heads, model->shape.value_dim);
+        return times(model->share.heads, shape->value_dim);
     case OR_DIM_FFN:
+        return or_share_ffn(&model->share, shape->ffn);
     case OR_DIM_EXPERT_FFN:
         return model->share.ffn;
     case OR_DIM_SHARED_FFN:
@@ -230,10 +232,11 @@ static or_span_t share_of(const or_model_t *model, or_dim_t dim)
     case OR_DIM_LATENT:
     case OR_DIM_HEAD_PLAIN:
     case OR_DIM_HEAD_VALUE:
+    case OR_DIM_LAYER_INPUT:
     case OR_DIM_ONE:
         break;
     }
-    return (or_span_t){0, or_arch_dim(&model->shape, dim)};
+    return (or_span_t){0, or_arch_dim(shape, dim)};
 }
 
 // While a layer is packed the system fetches the next one, if it is not in memory already.
@@ -258,14 +261,24 @@ static or_layer_t *layer_of(const or_model_t *model, uint32_t index)
 
 static void describe_layer(const or_model_t *model, uint32_t index)
 {
+    const or_arch_numbers_t *numbers = &model->numbers;
+    const or_model_shape_t shape = or_arch_layer_shape(&model->shape, index);
     or_layer_t *layer = layer_of(model, index);
-    layer->window = or_arch_window(model->arch, &model->numbers, index);
-    layer->rope = or_arch_rope(model->arch, &model->numbers, index);
+    layer->window = or_arch_window(model->arch, &shape, numbers, index);
+    layer->rope = or_arch_rope(model->arch, &shape, numbers, index);
+    layer->rope_dims = layer->rope == OR_ROPE_LOCAL ? numbers->rope_local_dims : numbers->rope_dims;
+    layer->head_dim = shape.head_dim;
+    layer->value_dim = shape.value_dim;
+    layer->group = shape.heads / shape.kv_heads;
+    layer->kv_heads = or_share_kv_heads(&model->share, &shape);
+    layer->kv_layer = or_arch_kv_layer(&shape, index) - model->share.layers.begin;
+    layer->ffn_size = shape.ffn;
+    layer->ffn = or_share_ffn(&model->share, shape.ffn);
     for (const or_arch_tensor_t *t = model->arch->layer_tensors; t->suffix != NULL; t++) {
         or_gguf_tensor_t tensor;
         if (t->outputs != OR_DIM_ONE && or_tensor_find_part(model, index, t, &tensor)) {
             *(or_matrix_t *)((char *)layer + t->offset) = or_matrix_describe(
-                &tensor, share_of(model, t->outputs), share_of(model, t->inputs));
+                &tensor, share_of(model, &shape, t->outputs), share_of(model, &shape, t->inputs));
         }
     }
 }
@@ -274,8 +287,9 @@ static or_status_t load_layer_matrix(or_model_t *model, uint32_t index, const or
                                      const or_gguf_tensor_t *tensor)
 {
     or_matrix_t *matrix = (or_matrix_t *)((char *)layer_of(model, index) + t->offset);
-    or_status_t status =
-        load_matrix(model, tensor, share_of(model, t->outputs), share_of(model, t->inputs), matrix);
+    const or_model_shape_t shape = or_arch_layer_shape(&model->shape, index);
+    or_status_t status = load_matrix(model, tensor, share_of(model, &shape, t->outputs),
+                                     share_of(model, &shape, t->inputs), matrix);
     return status != OR_OK
                ? status
                : or_gpu_layers_take(model->gpu, index - model->share.layers.begin, matrix);
@@ -358,17 +372,34 @@ static or_status_t load_head(or_model_t *model)
         status = load_vector(model, or_gguf_find_tensor(model->gguf, arch->head_bias),
                              &model->head_bias);
     }
-    status = status != OR_OK ? status
-                             : load_matrix(model, or_tensor_head(model), model->share.vocab,
-                                           share_of(model, OR_DIM_WIDTH), &model->head);
+    status = status != OR_OK
+                 ? status
+                 : load_matrix(model, or_tensor_head(model), model->share.vocab,
+                               share_of(model, &model->shape, OR_DIM_WIDTH), &model->head);
     return status != OR_OK ? status
                            : or_gpu_take(model->gpu, &model->head.memory, model->head.bytes);
+}
+
+// What makes the inputs of this stage's layers.
+static or_status_t load_inputs(or_model_t *model)
+{
+    const or_arch_t *arch = model->arch;
+    const or_span_t outputs = times(model->share.layers, model->shape.layer_input);
+    or_layer_inputs_t *inputs = &model->inputs;
+    inputs->embedding = or_gguf_find_tensor(model->gguf, arch->input_embedding);
+    or_status_t status =
+        load_vector(model, or_gguf_find_tensor(model->gguf, arch->input_norm), &inputs->norm);
+    return status != OR_OK
+               ? status
+               : load_matrix(model, or_gguf_find_tensor(model->gguf, arch->input_projection),
+                             outputs, share_of(model, &model->shape, OR_DIM_WIDTH),
+                             &inputs->projection);
 }
 
 or_status_t or_tensors_load(or_model_t *model)
 {
     const or_span_t layers = model->share.layers;
-    if (model->share.embeds) {
+    if (model->share.embeds || model->shape.layer_input > 0) {
         model->embedding = or_gguf_find_tensor(model->gguf, model->arch->embedding);
         model->positions = model->arch->positions == NULL
                                ? NULL
@@ -382,6 +413,7 @@ or_status_t or_tensors_load(or_model_t *model)
     for (uint32_t i = layers.begin; i < layers.end; i++) {
         describe_layer(model, i);
     }
+    status = status != OR_OK || model->shape.layer_input == 0 ? status : load_inputs(model);
     return status == OR_OK && model->share.has_head ? load_head(model) : status;
 }
 
@@ -428,4 +460,6 @@ void or_tensors_free(or_model_t *model)
     or_gpu_give(model->gpu, model->output_norm_bias);
     free(model->head_bias);
     free(model->rope_factors);
+    free(model->inputs.norm);
+    or_matrix_free(&model->inputs.projection);
 }

@@ -7,17 +7,21 @@
 // ---- names ----
 
 // The names outside layers; NULL where the family has none.
-#define OUTER_NAMES 9u
+#define OUTER_NAMES 12u
 
 typedef struct {
     const char *names[OUTER_NAMES];
 } outer_names_t;
 
-static outer_names_t outer_names(const or_arch_t *arch)
+static outer_names_t outer_names(const or_model_t *model)
 {
-    return (outer_names_t){{arch->embedding, arch->output_norm, arch->head, arch->positions,
-                            arch->output_norm_bias, arch->rope_factors, arch->rope_factors_long,
-                            arch->rope_factors_short, arch->head_bias}};
+    const or_arch_t *arch = model->arch;
+    const bool has_inputs = model->shape.layer_input > 0;
+    return (outer_names_t){
+        {arch->embedding, arch->output_norm, arch->head, arch->positions, arch->output_norm_bias,
+         arch->rope_factors, arch->rope_factors_long, arch->rope_factors_short, arch->head_bias,
+         has_inputs ? arch->input_embedding : NULL, has_inputs ? arch->input_projection : NULL,
+         has_inputs ? arch->input_norm : NULL}};
 }
 
 static bool is_name(or_gguf_string_t string, const char *name)
@@ -28,7 +32,7 @@ static bool is_name(or_gguf_string_t string, const char *name)
 static bool is_known(const or_model_t *model, or_gguf_string_t string)
 {
     const or_arch_t *arch = model->arch;
-    const outer_names_t outer = outer_names(arch);
+    const outer_names_t outer = outer_names(model);
     for (uint32_t i = 0; i < OUTER_NAMES; i++) {
         if (outer.names[i] != NULL && is_name(string, outer.names[i])) {
             return true;
@@ -36,7 +40,7 @@ static bool is_known(const or_model_t *model, or_gguf_string_t string)
     }
     for (uint32_t layer = 0; layer < model->shape.layers; layer++) {
         for (const or_arch_tensor_t *t = arch->layer_tensors; t->suffix != NULL; t++) {
-            if (or_arch_layer_has(&model->shape, t, layer) &&
+            if ((or_arch_layer_has(&model->shape, t, layer) || t->layers == OR_WITH_OWN_KV) &&
                 is_name(string, or_tensor_name(layer, t->suffix).text)) {
                 return true;
             }
@@ -45,10 +49,17 @@ static bool is_known(const or_model_t *model, or_gguf_string_t string)
     return false;
 }
 
+// A layer that attends to K and V of another one may have its own in the file all the same.
+static bool is_unread(const or_model_t *model, uint32_t layer, const or_arch_tensor_t *t)
+{
+    return t->layers == OR_WITH_OWN_KV &&
+           or_gguf_find_tensor(model->gguf, or_tensor_name(layer, t->suffix).text) != NULL;
+}
+
 static uint64_t count_known(const or_model_t *model)
 {
     const or_arch_t *arch = model->arch;
-    const outer_names_t outer = outer_names(arch);
+    const outer_names_t outer = outer_names(model);
     uint64_t known = 0;
     for (uint32_t i = 0; i < OUTER_NAMES; i++) {
         known += outer.names[i] != NULL && or_gguf_find_tensor(model->gguf, outer.names[i]) != NULL;
@@ -56,9 +67,10 @@ static uint64_t count_known(const or_model_t *model)
     for (uint32_t layer = 0; layer < model->shape.layers; layer++) {
         for (const or_arch_tensor_t *t = arch->layer_tensors; t->suffix != NULL; t++) {
             or_gguf_tensor_t tensor;
-            bool counts = or_arch_layer_has(&model->shape, t, layer) &&
-                          (t->fused == NULL || t->part == 0); // once for all its parts
+            bool has = or_arch_layer_has(&model->shape, t, layer);
+            bool counts = has && (t->fused == NULL || t->part == 0); // once for all its parts
             known += counts && (!t->optional || or_tensor_find_part(model, layer, t, &tensor));
+            known += !has && is_unread(model, layer, t);
         }
     }
     return known;
@@ -108,10 +120,11 @@ static or_status_t check_layer_tensor(const or_model_t *model, uint32_t index,
         return or_fail(OR_ERR_UNSUPPORTED, "%s has tensor %s without its weights",
                        or_gguf_path(model->gguf), name.text);
     }
-    const uint32_t total = or_tensor_part(&model->shape, t).total;
-    const uint32_t matrices = or_arch_matrices(&model->shape, t);
+    const or_model_shape_t shape = or_arch_layer_shape(&model->shape, index);
+    const uint32_t total = or_tensor_part(&shape, t).total;
+    const uint32_t matrices = or_arch_matrices(&shape, t);
     if (t->outputs != OR_DIM_ONE) {
-        return or_tensor_find(model->gguf, name.text, or_arch_dim(&model->shape, t->inputs), total,
+        return or_tensor_find(model->gguf, name.text, or_arch_dim(&shape, t->inputs), total,
                               matrices, &tensor);
     }
     or_status_t status = or_tensor_find(model->gguf, name.text, total, matrices, 1, &tensor);
@@ -127,6 +140,25 @@ static or_status_t check_layer(const or_model_t *model, uint32_t index)
                                                             : OR_OK;
     }
     return status;
+}
+
+static or_status_t check_inputs(const or_model_t *model)
+{
+    const or_arch_t *arch = model->arch;
+    const or_model_shape_t *shape = &model->shape;
+    const uint32_t all = shape->layers * shape->layer_input;
+    const or_gguf_tensor_t *tensor;
+    if (shape->layer_input == 0) {
+        return OR_OK;
+    }
+    or_status_t status =
+        or_tensor_find(model->gguf, arch->input_embedding, all, shape->vocab_size, 1, &tensor);
+    status = status != OR_OK ? status
+                             : or_tensor_find(model->gguf, arch->input_projection, shape->width,
+                                              all, 1, &tensor);
+    return status != OR_OK
+               ? status
+               : or_tensor_find(model->gguf, arch->input_norm, shape->layer_input, 1, 1, &tensor);
 }
 
 or_status_t or_tensors_check(const or_model_t *model)
@@ -155,6 +187,7 @@ or_status_t or_tensors_check(const or_model_t *model)
     if (status == OR_OK && arch->head_bias != NULL) {
         status = or_tensor_find(model->gguf, arch->head_bias, shape->vocab_size, 1, 1, &tensor);
     }
+    status = status != OR_OK ? status : check_inputs(model);
     for (uint32_t i = 0; status == OR_OK && i < shape->layers; i++) {
         status = check_layer(model, i);
     }

@@ -18,6 +18,7 @@ typedef struct {
     uint32_t begin, length, total; // outputs of a matrix, elements of a vector
 } or_tensor_part_t;
 
+// `shape` is the layer's (or_arch_layer_shape).
 or_tensor_part_t or_tensor_part(const or_model_shape_t *shape, const or_arch_tensor_t *t);
 
 // Find the tensor of so many matrices, which must have this shape and a type that this version computes with. `outputs` 1:

@@ -11,23 +11,26 @@ static bool is_last(uint32_t layer, uint32_t period)
     return period > 0 && layer % period == period - 1;
 }
 
-static bool has_window(const or_arch_t *arch, uint32_t layer)
+static bool has_window(const or_arch_t *arch, const or_model_shape_t *shape, uint32_t layer)
 {
-    return arch->has_window && !is_last(layer, arch->window_period);
+    return arch->has_window && (arch->tells_layers ? or_arch_is_windowed(shape, layer)
+                                                   : !is_last(layer, arch->window_period));
 }
 
-uint32_t or_arch_window(const or_arch_t *arch, const or_arch_numbers_t *numbers, uint32_t layer)
+uint32_t or_arch_window(const or_arch_t *arch, const or_model_shape_t *shape,
+                        const or_arch_numbers_t *numbers, uint32_t layer)
 {
-    return has_window(arch, layer) ? numbers->window : 0;
+    return has_window(arch, shape, layer) ? numbers->window : 0;
 }
 
-or_rope_t or_arch_rope(const or_arch_t *arch, const or_arch_numbers_t *numbers, uint32_t layer)
+or_rope_t or_arch_rope(const or_arch_t *arch, const or_model_shape_t *shape,
+                       const or_arch_numbers_t *numbers, uint32_t layer)
 {
     bool has_period = numbers->window > 0 || !arch->rotates_all_without_windows;
     if (has_period && is_last(layer, arch->rope_period)) {
         return OR_ROPE_NONE;
     }
-    return arch->has_local_rope && has_window(arch, layer) ? OR_ROPE_LOCAL : arch->rope;
+    return arch->has_local_rope && has_window(arch, shape, layer) ? OR_ROPE_LOCAL : arch->rope;
 }
 
 // ---- the file's ----
@@ -67,7 +70,7 @@ static or_status_t check_window_pattern(const or_arch_t *arch, const or_gguf_t *
 {
     or_metadata_key_t key = or_arch_key(arch, "attention.sliding_window_pattern");
     window_pattern_t pattern = {0};
-    if (!or_gguf_has(gguf, key.text)) {
+    if (arch->tells_layers || !or_gguf_has(gguf, key.text)) {
         return OR_OK;
     }
     or_status_t status = or_gguf_get_array(gguf, key.text, OR_GGUF_BOOL, &pattern.flags);
@@ -78,7 +81,7 @@ static or_status_t check_window_pattern(const or_arch_t *arch, const or_gguf_t *
     status = status == OR_OK ? OR_OK : or_gguf_get_u32(gguf, key.text, &pattern.period);
     for (uint32_t i = 0; status == OR_OK && i < shape->layers; i++) {
         bool has = pattern_has_window(&pattern, i);
-        if (has != has_window(arch, i)) {
+        if (has != has_window(arch, shape, i)) {
             return or_fail(OR_ERR_UNSUPPORTED,
                            "%s of %s gives layer %u %s window, unlike this version's %s graph",
                            key.text, or_gguf_path(gguf), i, has ? "a" : "no", arch->name);
@@ -109,7 +112,7 @@ or_status_t or_arch_read_window(const or_arch_t *arch, const or_gguf_t *gguf,
     or_status_t status = read_window(arch, gguf, numbers);
     status = status != OR_OK ? status : check_window_pattern(arch, gguf, shape);
     for (uint32_t i = 0; status == OR_OK && i < shape->layers; i++) {
-        shape->window_layers += or_arch_window(arch, numbers, i) > 0;
+        shape->window_layers += or_arch_window(arch, shape, numbers, i) > 0;
     }
     shape->window = shape->window_layers > 0 ? numbers->window : 0;
     return status != OR_OK ? status : require_one_base(arch, gguf, numbers);

@@ -97,7 +97,7 @@ static or_span_t own_blocks(const or_pass_row_t *row, or_span_t blocks)
 static void score(const or_attention_tile_t *tile, or_span_t rows, uint32_t block,
                   const or_kv_block_t *keys)
 {
-    uint32_t head_dim = tile->model->shape.head_dim;
+    const uint32_t head_dim = tile->head_dim;
     size_t first = (size_t)rows.begin * tile->heads;
     tile->model->kernels->attention_scores(
         tile->home->queries + first * head_dim, head_dim, or_span_length(rows) * tile->heads, keys,
@@ -107,7 +107,7 @@ static void score(const or_attention_tile_t *tile, or_span_t rows, uint32_t bloc
 
 static void score_part(const or_attention_tile_t *tile, uint32_t part)
 {
-    const size_t block_floats = (size_t)tile->model->shape.head_dim * OR_KV_BLOCK;
+    const size_t block_floats = (size_t)tile->head_dim * OR_KV_BLOCK;
     const or_span_t blocks = blocks_of_part(tile, part);
     for (uint32_t b = blocks.begin; b < blocks.end; b++) {
         or_span_t rows = rows_beyond(tile, or_attention_pages, b);
@@ -133,8 +133,9 @@ static void score_part(const or_attention_tile_t *tile, uint32_t part)
 
 // ---- weights ----
 
-// Make weights of a query's scores. A sink is one score more, behind those of the positions, that takes its part of the
-// weights and has no value. There is room for it: score_stride is at least one position more than a text has.
+// Make weights of a query's scores. A sink is one score more, behind those of the positions. It takes its part of the
+// weights and has no value. There is room for it: a query's scores are whole blocks, at least one position longer than
+// a text (or_attention_stride).
 static void weigh(const or_attention_tile_t *tile, uint32_t r, uint32_t h)
 {
     const uint32_t sinks = tile->sinks != NULL ? 1 : 0;
@@ -158,7 +159,7 @@ static void weigh(const or_attention_tile_t *tile, uint32_t r, uint32_t h)
 static void add_values(const or_attention_tile_t *tile, or_span_t rows, uint32_t block,
                        const or_kv_block_t *values, uint32_t n, float *sums)
 {
-    uint32_t head_dim = tile->model->shape.head_dim;
+    const uint32_t head_dim = tile->head_dim;
     size_t first = (size_t)rows.begin * tile->heads;
     tile->model->kernels->attention_values(
         tile->home->scores + first * tile->stride + (size_t)block * OR_KV_BLOCK, tile->stride,
@@ -170,7 +171,7 @@ static void add_own_values(const or_attention_tile_t *tile, uint32_t r, or_span_
                            float *sums)
 {
     const or_pass_row_t *row = &tile->rows[r];
-    const size_t block_floats = (size_t)tile->model->shape.head_dim * OR_KV_BLOCK;
+    const size_t block_floats = (size_t)tile->head_dim * OR_KV_BLOCK;
     const uint32_t seen = row->position + 1;
     const or_span_t own = own_blocks(row, blocks);
     if (own.begin >= own.end) {
@@ -195,7 +196,7 @@ static void sum_part(const or_attention_tile_t *tile, uint32_t part, float *sums
 {
     const size_t queries = (size_t)tile->row_count * tile->heads;
     const or_span_t blocks = blocks_of_part(tile, part);
-    memset(sums, 0, queries * tile->model->shape.head_dim * sizeof *sums);
+    memset(sums, 0, queries * tile->head_dim * sizeof *sums);
     for (uint32_t b = blocks.begin; b < blocks.end; b++) {
         or_span_t rows = rows_beyond(tile, whole_blocks, b);
         if (rows.begin == rows.end) {
@@ -216,7 +217,7 @@ static void add_part(const or_attention_tile_t *tile, uint32_t part, const float
 {
     const or_model_t *model = tile->model;
     const or_span_t seen = parts_of_row(tile, &tile->rows[r]);
-    const uint32_t head_dim = model->shape.head_dim;
+    const uint32_t head_dim = tile->head_dim;
     const size_t place = (tile->head - model->share.heads.begin + h) * (size_t)head_dim;
     float *attended = model->head_sums + (tile->first_row + r) * model->head_sums_stride + place;
     sums += ((size_t)r * tile->heads + h) * head_dim;
@@ -243,14 +244,15 @@ static or_attention_tile_t make_tile(const attention_t *attention, uint32_t item
 {
     const or_model_t *model = attention->model;
     const or_share_t *share = &model->share;
-    const uint32_t group = model->shape.heads / model->shape.kv_heads;
+    const or_layer_t *layer = &model->layers[attention->layer];
+    const uint32_t group = layer->group;
     const or_span_t rows = model->tiles[item % attention->tile_count];
     const uint32_t kv_head = item / attention->tile_count;
     // A rank's first and last KV head may serve query heads of its neighbours too.
-    uint32_t first = (share->kv_heads.begin + kv_head) * group;
+    uint32_t first = (layer->kv_heads.begin + kv_head) * group;
     uint32_t last = or_min_u32(first + group, share->heads.end);
     first = first > share->heads.begin ? first : share->heads.begin;
-    const float *sinks = model->layers[attention->layer].sinks;
+    const float *sinks = layer->sinks;
     or_attention_forget(&model->scratch[worker]);
     return (or_attention_tile_t){.model = model,
                                  .scratch = &model->scratch[worker],
@@ -259,10 +261,12 @@ static or_attention_tile_t make_tile(const attention_t *attention, uint32_t item
                                  .first_row = rows.begin,
                                  .row_count = or_span_length(rows),
                                  .layer = attention->layer,
+                                 .kv_layer = layer->kv_layer,
                                  .kv_head = kv_head,
                                  .head = first,
                                  .heads = last - first,
-                                 .window = model->layers[attention->layer].window,
+                                 .head_dim = layer->head_dim,
+                                 .window = layer->window,
                                  .sinks = sinks != NULL ? sinks + first : NULL,
                                  .stride = attention->stride,
                                  .pages = or_attention_pages_of(model->rows, rows)};
@@ -271,7 +275,7 @@ static or_attention_tile_t make_tile(const attention_t *attention, uint32_t item
 static void take_queries(const or_attention_tile_t *tile)
 {
     const or_model_t *model = tile->model;
-    const size_t floats = (size_t)tile->heads * model->shape.head_dim;
+    const size_t floats = (size_t)tile->heads * tile->head_dim;
     const size_t place = or_query_place(model, &model->layers[tile->layer], tile->head);
     for (size_t r = 0; r < tile->row_count; r++) {
         memcpy(tile->home->queries + r * floats,
@@ -325,7 +329,7 @@ static void score_items(void *context, uint32_t worker, uint32_t begin, uint32_t
 static void weigh_items(void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
     const attention_t *attention = context;
-    const uint32_t group = attention->model->shape.heads / attention->model->shape.kv_heads;
+    const uint32_t group = attention->model->layers[attention->layer].group;
     for (uint32_t i = begin; i < end; i++) {
         const or_attention_tile_t tile = make_tile(attention, i / group, worker, i / group);
         if (i % group < tile.heads) {
@@ -336,7 +340,7 @@ static void weigh_items(void *context, uint32_t worker, uint32_t begin, uint32_t
 
 static float *place_of_part(const or_attention_tile_t *tile, uint32_t index)
 {
-    return tile->home->parts + (size_t)index * tile->heads * tile->model->shape.head_dim;
+    return tile->home->parts + (size_t)index * tile->heads * tile->head_dim;
 }
 
 static void sum_items(void *context, uint32_t worker, uint32_t begin, uint32_t end)
@@ -352,7 +356,7 @@ static void sum_items(void *context, uint32_t worker, uint32_t begin, uint32_t e
 static void add_items(void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
     const attention_t *attention = context;
-    const uint32_t group = attention->model->shape.heads / attention->model->shape.kv_heads;
+    const uint32_t group = attention->model->layers[attention->layer].group;
     const or_span_t parts = attention->parts;
     for (uint32_t i = begin; i < end; i++) {
         const or_attention_tile_t tile = make_tile(attention, i / group, worker, i / group);
@@ -365,9 +369,9 @@ static void add_items(void *context, uint32_t worker, uint32_t begin, uint32_t e
 static void share_tiles(attention_t *attention, uint32_t tiles)
 {
     or_model_t *model = attention->model;
-    const uint32_t group = model->shape.heads / model->shape.kv_heads;
+    const uint32_t group = model->layers[attention->layer].group;
     const uint32_t parts = or_span_length(attention->parts);
-    const uint64_t head_dim = model->shape.head_dim;
+    const uint64_t head_dim = model->layers[attention->layer].head_dim;
     const uint32_t part_grain = or_workers_grain(OR_ATTENTION_PART * head_dim * group);
     for (uint32_t i = 0; i < tiles; i++) {
         const or_attention_tile_t tile = make_tile(attention, i, 0, i);
@@ -383,45 +387,6 @@ static void share_tiles(attention_t *attention, uint32_t tiles)
 }
 
 // ---- all of a pass ----
-
-// An odd number of blocks: queries' scores of the same positions then lie in different sets of a cache.
-static size_t score_stride(uint32_t positions)
-{
-    uint32_t blocks = positions / OR_KV_BLOCK + 1;
-    return (size_t)(blocks | 1) * OR_KV_BLOCK;
-}
-
-// The scores of a tile, unless those of one row are more.
-static size_t tile_scores(size_t stride)
-{
-    size_t least = OR_TILE_QUERIES_LEAST * stride;
-    return least > OR_TILE_SCORES ? least : OR_TILE_SCORES;
-}
-
-size_t or_attention_scores_max(const or_model_t *model)
-{
-    size_t group = model->shape.heads / model->shape.kv_heads;
-    size_t stride = score_stride(model->context);
-    size_t most = or_attention_queries_max(model) * stride;
-    size_t usual = most < tile_scores(stride) ? most : tile_scores(stride);
-    return group * stride > usual ? group * stride : usual;
-}
-
-// Only of tiles that threads share are several parts kept.
-size_t or_attention_parts_max(const or_model_t *model)
-{
-    size_t group = model->shape.heads / model->shape.kv_heads;
-    size_t row = group * ((model->context - 1) / OR_ATTENTION_PART + 1);
-    size_t queries = or_attention_queries_max(model);
-    bool may_share = or_workers_count(model->workers) > or_span_length(model->share.kv_heads);
-    return (may_share && row > queries ? row : queries) * model->shape.head_dim;
-}
-
-uint32_t or_attention_queries_max(const or_model_t *model)
-{
-    uint32_t group = model->shape.heads / model->shape.kv_heads;
-    return group > OR_TILE_QUERIES ? group : OR_TILE_QUERIES;
-}
 
 static bool may_share_tile(const or_pass_row_t *row, const or_pass_row_t *next)
 {
@@ -446,14 +411,14 @@ static uint32_t cut_tiles(or_model_t *model, uint32_t rows, uint32_t rows_max)
 }
 
 // A tile takes as many rows as its scores have room for, but leaves work for all threads.
-static uint32_t choose_tile_rows(const or_model_t *model, uint32_t rows, uint32_t kv_heads,
+static uint32_t choose_tile_rows(const or_model_t *model, const or_layer_t *layer, uint32_t rows,
                                  size_t stride)
 {
-    uint32_t group = model->shape.heads / model->shape.kv_heads;
+    const uint32_t kv_heads = or_span_length(layer->kv_heads), group = layer->group;
     uint32_t threads = or_workers_count(model->workers);
     uint32_t shares = (threads + kv_heads - 1) / kv_heads;
     uint32_t rows_max = or_min_u32(or_attention_queries_max(model) / group,
-                                   (uint32_t)(tile_scores(stride) / (group * stride)));
+                                   (uint32_t)(or_attention_tile_scores(stride) / (group * stride)));
     rows_max = or_min_u32(rows_max, (rows + shares - 1) / shares);
     return rows_max > 0 ? rows_max : 1;
 }
@@ -477,14 +442,14 @@ static uint32_t positions_of(const or_model_t *model, uint32_t rows)
 
 void or_attention_run(or_model_t *model, uint32_t layer, uint32_t rows)
 {
-    uint32_t kv_heads = or_span_length(model->share.kv_heads);
-    uint32_t group = model->shape.heads / model->shape.kv_heads;
+    const or_layer_t *of = &model->layers[layer];
+    const uint32_t kv_heads = or_span_length(of->kv_heads);
     if (kv_heads == 0) {
         return;
     }
     uint32_t positions = positions_of(model, rows);
-    size_t stride = score_stride(positions);
-    uint32_t rows_max = choose_tile_rows(model, rows, kv_heads, stride);
+    size_t stride = or_attention_stride(positions);
+    uint32_t rows_max = choose_tile_rows(model, of, rows, stride);
     attention_t attention = {model, layer, cut_tiles(model, rows, rows_max), stride,
                              parts_of_pass(model, layer, rows)};
     uint32_t tiles = kv_heads * attention.tile_count;
@@ -494,7 +459,7 @@ void or_attention_run(or_model_t *model, uint32_t layer, uint32_t rows)
         return;
     }
     uint64_t multiply_adds =
-        2ull * positions * model->shape.head_dim * group * or_min_u32(rows, rows_max);
+        2ull * positions * of->head_dim * of->group * or_min_u32(rows, rows_max);
     or_workers_run(model->workers, tiles, or_workers_grain(multiply_adds), attend_items,
                    &attention);
 }

@@ -24,30 +24,31 @@ static const or_kv_shape_t *shape_of(const or_attention_tile_t *tile)
 
 static size_t block_floats(const or_attention_tile_t *tile)
 {
-    return (size_t)tile->model->shape.head_dim * OR_KV_BLOCK;
+    return (size_t)tile->head_dim * OR_KV_BLOCK;
 }
 
 static void decode_page_keys(const or_attention_tile_t *tile, uint32_t block, float *out)
 {
-    or_kv_decode_keys(tile->model->kernels, shape_of(tile)->key_type, tile->model->shape.head_dim,
-                      or_kv_page_keys(tile->rows->sequence, block, tile->layer, tile->kv_head),
+    or_kv_decode_keys(tile->model->kernels, shape_of(tile)->key_type, tile->head_dim,
+                      or_kv_page_keys(tile->rows->sequence, block, tile->kv_layer, tile->kv_head),
                       out);
 }
 
 static void decode_page_values(const or_attention_tile_t *tile, uint32_t block, float *out)
 {
     or_kv_decode_values(
-        tile->model->kernels, shape_of(tile)->value_type, tile->model->shape.head_dim,
-        or_kv_page_values(tile->rows->sequence, block, tile->layer, tile->kv_head), out);
+        tile->model->kernels, shape_of(tile)->value_type, tile->head_dim,
+        or_kv_page_values(tile->rows->sequence, block, tile->kv_layer, tile->kv_head), out);
 }
 
 static void put_slot_key(const or_attention_tile_t *tile, uint32_t slot, uint32_t lane,
                          float *block)
 {
-    uint32_t head_dim = tile->model->shape.head_dim;
+    uint32_t head_dim = tile->head_dim;
     float *key = tile->scratch->slot_key;
     or_kv_decode_slot(tile->model->kernels, shape_of(tile)->key_type, head_dim,
-                      or_kv_slot_keys(tile->rows->sequence, slot, tile->layer, tile->kv_head), key);
+                      or_kv_slot_keys(tile->rows->sequence, slot, tile->kv_layer, tile->kv_head),
+                      key);
     for (size_t d = 0; d < head_dim; d++) {
         block[d * OR_KV_BLOCK + lane] = key[d];
     }
@@ -56,9 +57,9 @@ static void put_slot_key(const or_attention_tile_t *tile, uint32_t slot, uint32_
 static void put_slot_value(const or_attention_tile_t *tile, uint32_t slot, uint32_t lane,
                            float *block)
 {
-    uint32_t head_dim = tile->model->shape.head_dim;
+    uint32_t head_dim = tile->head_dim;
     or_kv_decode_slot(tile->model->kernels, shape_of(tile)->value_type, head_dim,
-                      or_kv_slot_values(tile->rows->sequence, slot, tile->layer, tile->kv_head),
+                      or_kv_slot_values(tile->rows->sequence, slot, tile->kv_layer, tile->kv_head),
                       block + (size_t)lane * head_dim);
 }
 
@@ -128,12 +129,12 @@ typedef struct {
 
 static const void *page_keys(const or_attention_tile_t *tile, uint32_t block)
 {
-    return or_kv_page_keys(tile->rows->sequence, block, tile->layer, tile->kv_head);
+    return or_kv_page_keys(tile->rows->sequence, block, tile->kv_layer, tile->kv_head);
 }
 
 static const void *page_values(const or_attention_tile_t *tile, uint32_t block)
 {
-    return or_kv_page_values(tile->rows->sequence, block, tile->layer, tile->kv_head);
+    return or_kv_page_values(tile->rows->sequence, block, tile->kv_layer, tile->kv_head);
 }
 
 static or_kv_block_t block_of_page(const or_attention_tile_t *tile, const pages_t *pages,
@@ -151,8 +152,7 @@ static or_kv_block_t block_of_page(const or_attention_tile_t *tile, const pages_
     }
     if (block + 1 < tile->pages) {
         found.next = pages->page(tile, block + 1);
-        found.next_bytes =
-            or_kv_vector_bytes(pages->type, tile->model->shape.head_dim) * OR_KV_BLOCK;
+        found.next_bytes = or_kv_vector_bytes(pages->type, tile->head_dim) * OR_KV_BLOCK;
     }
     return found;
 }

@@ -20,9 +20,11 @@ typedef struct {
     uint32_t first_row; // in the pass
     uint32_t row_count;
     uint32_t layer;
-    uint32_t kv_head;   // in the cache: 0 is this rank's first
-    uint32_t head;      // the first query head, in the model
-    uint32_t heads;     // query heads of a row
+    uint32_t kv_layer; // whose K and V it attends to
+    uint32_t kv_head;  // in the cache: 0 is this rank's first
+    uint32_t head;     // the first query head, in the model
+    uint32_t heads;    // query heads of a row
+    uint32_t head_dim;
     uint32_t window;    // positions that a row attends to; 0: all
     const float *sinks; // of the query heads; NULL: there are none
     size_t stride;      // from a query's scores to the next's
@@ -52,4 +54,18 @@ static inline uint32_t or_attention_first_seen(const or_attention_tile_t *tile,
 {
     uint32_t seen = row->position + 1;
     return tile->window > 0 && seen > tile->window ? seen - tile->window : 0;
+}
+
+// Return the stride of scores. It is an odd number of blocks: queries' scores of the same positions then lie in different sets of a cache.
+static inline size_t or_attention_stride(uint32_t positions)
+{
+    uint32_t blocks = positions / OR_KV_BLOCK + 1;
+    return (size_t)(blocks | 1) * OR_KV_BLOCK;
+}
+
+// Return the room for the scores of a tile, unless those of one row are more.
+static inline size_t or_attention_tile_scores(size_t stride)
+{
+    size_t least = OR_TILE_QUERIES_LEAST * stride;
+    return least > OR_TILE_SCORES ? least : OR_TILE_SCORES;
 }

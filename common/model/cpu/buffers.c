@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "common/base/parts.h"
+#include "common/model/cpu/attention_tile.h"
 #include "common/model/gpu/gpu_internal.h"
 #include "common/model/model_internal.h"
 
@@ -26,10 +27,69 @@ static bool give(or_model_t *model, const or_part_t *parts, size_t count)
 
 typedef bool each_t(or_model_t *model, const or_part_t *parts, size_t count);
 
+// ---- attention ----
+
+// The most of any layer.
+typedef struct {
+    uint32_t group, head_dim;
+    bool may_share; // threads may share a tile
+} most_t;
+
+static most_t most_of(const or_model_t *model)
+{
+    const uint32_t threads = or_workers_count(model->workers);
+    most_t most = {0};
+    for (uint32_t i = 0; i < or_span_length(model->share.layers); i++) {
+        const or_layer_t *layer = &model->layers[i];
+        most.group = layer->group > most.group ? layer->group : most.group;
+        most.head_dim = layer->head_dim > most.head_dim ? layer->head_dim : most.head_dim;
+        most.may_share = most.may_share || threads > or_span_length(layer->kv_heads);
+    }
+    return most;
+}
+
+size_t or_attention_scores_max(const or_model_t *model)
+{
+    size_t stride = or_attention_stride(model->context), usual = or_attention_tile_scores(stride);
+    size_t row = most_of(model).group * stride;
+    size_t most = or_attention_queries_max(model) * stride;
+    usual = most < usual ? most : usual;
+    return row > usual ? row : usual;
+}
+
+// Only of tiles that threads share are several parts kept.
+size_t or_attention_parts_max(const or_model_t *model)
+{
+    const most_t most = most_of(model);
+    size_t row = most.group * (size_t)((model->context - 1) / OR_ATTENTION_PART + 1);
+    size_t queries = or_attention_queries_max(model);
+    return (most.may_share && row > queries ? row : queries) * most.head_dim;
+}
+
+uint32_t or_attention_queries_max(const or_model_t *model)
+{
+    const uint32_t group = most_of(model).group;
+    return group > OR_TILE_QUERIES ? group : OR_TILE_QUERIES;
+}
+
+// Return the most elements that a head has in a layer.
+static size_t head_dim_max(const or_model_t *model)
+{
+    const or_model_shape_t *shape = &model->shape;
+    return shape->window_head_dim > shape->head_dim ? shape->window_head_dim : shape->head_dim;
+}
+
+// The same of a head as the output matrix reads it.
+static size_t value_dim_max(const or_model_t *model)
+{
+    const or_model_shape_t *shape = &model->shape;
+    return shape->window_head_dim > shape->value_dim ? shape->window_head_dim : shape->value_dim;
+}
+
 // The memory of one worker's attention.
 static bool each_of_worker(or_model_t *model, or_attention_scratch_t *scratch, each_t *each)
 {
-    const size_t head_dim = model->shape.head_dim;
+    const size_t head_dim = head_dim_max(model);
     const size_t block = head_dim * OR_KV_BLOCK;
     const size_t queries = or_attention_queries_max(model) * head_dim;
     // A path and the page before it, but no more than the context holds.
@@ -70,12 +130,13 @@ static bool create_scratch(or_model_t *model)
 
 static or_quantised_rows_t quantised_rows(const or_model_t *model)
 {
-    or_quantised_rows_t rows = {.h = model->head.quantised};
+    or_quantised_rows_t rows = {.h = model->head.quantised || model->inputs.projection.quantised};
     for (uint32_t i = 0; i < or_span_length(model->share.layers); i++) {
         const or_layer_t *layer = &model->layers[i];
         rows.h = rows.h || layer->query.quantised || layer->key.quantised ||
                  layer->value.quantised || layer->gate.quantised || layer->up.quantised ||
-                 layer->query_latent.quantised || or_experts_quantised(layer);
+                 layer->query_latent.quantised || layer->input_gate.quantised ||
+                 or_experts_quantised(layer);
         rows.attended = rows.attended || layer->output.quantised;
         rows.gate = rows.gate || layer->down.quantised || layer->expert_down.quantised;
     }
@@ -88,6 +149,17 @@ static size_t ffn_rows(const or_model_t *model)
     return model->arch->has_experts ? or_experts_entries_max(model) : model->rows_max;
 }
 
+// The most of an FFN's middle that this rank has in a layer.
+static size_t ffn_width(const or_model_t *model)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < or_span_length(model->share.layers); i++) {
+        size_t width = or_span_length(model->layers[i].ffn);
+        most = width > most ? width : most;
+    }
+    return most;
+}
+
 // Activations that quantised matrices read are kept in quantised form too.
 static bool create_activations(or_model_t *model, or_quantised_rows_t quantised)
 {
@@ -98,8 +170,8 @@ static bool create_activations(or_model_t *model, or_quantised_rows_t quantised)
     } all[] = {
         {&model->h, model->rows_max, model->shape.width, quantised.h},
         {&model->attended, model->rows_max,
-         (size_t)or_span_length(model->share.heads) * model->shape.value_dim, quantised.attended},
-        {&model->gate, ffn_rows(model), or_span_length(model->share.ffn), quantised.gate},
+         or_span_length(model->share.heads) * value_dim_max(model), quantised.attended},
+        {&model->gate, ffn_rows(model), ffn_width(model), quantised.gate},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (or_activations_init(all[i].activations, all[i].rows, all[i].width, all[i].quantised) !=
@@ -117,19 +189,28 @@ static size_t product_stride(or_span_t panels)
     return or_row_stride((size_t)or_span_length(panels) * OR_PANEL);
 }
 
-// Layers are of one shape.
+static void raise_to(size_t *stride, size_t other)
+{
+    *stride = other > *stride ? other : *stride;
+}
+
+// Layers may have heads of several shapes: rows have room for the largest.
 static void choose_strides(or_model_t *model)
 {
-    const or_layer_t *layer = &model->layers[0];
-    size_t key = product_stride(layer->key.panels);
-    size_t value = product_stride(layer->value.panels);
     model->width_stride = or_row_stride(model->shape.width);
     model->query_stride =
         model->arch->has_latent
             ? or_row_stride((size_t)or_span_length(model->share.heads) * model->shape.head_dim)
-            : product_stride(layer->query.panels);
-    model->kv_stride = key > value ? key : value;
-    model->ffn_stride = product_stride(or_panels_of(model->share.ffn));
+            : 0;
+    for (uint32_t i = 0; i < or_span_length(model->share.layers); i++) {
+        const or_layer_t *layer = &model->layers[i];
+        if (!model->arch->has_latent) {
+            raise_to(&model->query_stride, product_stride(layer->query.panels));
+        }
+        raise_to(&model->kv_stride, product_stride(layer->key.panels));
+        raise_to(&model->kv_stride, product_stride(layer->value.panels));
+        raise_to(&model->ffn_stride, product_stride(or_panels_of(layer->ffn)));
+    }
     model->vocab_stride = product_stride(or_panels_of(model->share.vocab));
 }
 
@@ -164,6 +245,7 @@ static bool each_of_rows(or_model_t *model, each_t *each)
         OR_PART(model->up, ffn_rows(model) * model->ffn_stride),
         OR_PART(model->sums, rows * model->width_stride),
         OR_PART(model->shard_scratch, shard_sums),
+        OR_PART(model->ones, model->arch->tells_layers ? head_dim_max(model) : 0),
         OR_PART(model->gathered, ranks == 1 ? 0 : ranks * exchanged * model->width_stride),
         OR_PART(model->logits, model->share.has_head ? logits_rows * model->vocab_stride : 0),
     };
@@ -184,7 +266,8 @@ static bool create_parts_of_families(or_model_t *model)
 {
     const or_arch_t *arch = model->arch;
     return (!arch->has_experts || or_experts_create(model)) &&
-           (!arch->has_latent || or_latent_create(model));
+           (!arch->has_latent || or_latent_create(model)) &&
+           (model->inputs.embedding == NULL || or_layer_inputs_create(model));
 }
 
 or_status_t or_buffers_create(or_model_t *model)
@@ -198,6 +281,9 @@ or_status_t or_buffers_create(or_model_t *model)
     const bool all = shared && create_scratch(model) && create_activations(model, quantised) &&
                      each_of_rows(model, take) && create_parts_of_families(model);
     choose_head_sums(model);
+    for (size_t i = 0; all && model->ones != NULL && i < head_dim_max(model); i++) {
+        model->ones[i] = 1;
+    }
     return all ? OR_OK
                : or_fail(OR_ERR_NO_MEMORY,
                          "no memory for passes of %u rows; ask for fewer, or a shorter context",
@@ -214,6 +300,7 @@ void or_buffers_free(or_model_t *model)
     each_of_rows(model, give);
     or_experts_free(model);
     or_latent_free(model);
+    or_layer_inputs_free(model);
     or_activations_fini(&model->gate);
     or_activations_fini(&model->attended);
     or_activations_fini(&model->h);

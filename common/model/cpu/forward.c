@@ -109,10 +109,11 @@ static or_status_t project_qkv(or_model_t *model, const or_pass_op_t *step, uint
         product_here(&layer->key, model->key, model->kv_stride),
         product_here(&layer->value, model->value, model->kv_stride),
     };
-    for (uint32_t i = 0; i < 3; i++) {
+    const uint32_t count = layer->key.outputs == 0 ? 1 : layer->value.outputs == 0 ? 2 : 3;
+    for (uint32_t i = 0; i < count; i++) {
         observe(model, products[i].matrix, &model->h, rows);
     }
-    or_products_run(model->kernels, model->workers, &model->h, 0, rows, products, 3);
+    or_products_run(model->kernels, model->workers, &model->h, 0, rows, products, count);
     return OR_OK;
 }
 
@@ -154,7 +155,7 @@ static or_status_t sum_output(or_model_t *model, const or_pass_op_t *step, uint3
 {
     uint32_t unit = model->share.heads_unit;
     return sum_shards(model, &step->layer->output, model->shape.heads / unit,
-                      unit * model->shape.value_dim, &model->attended, rows);
+                      unit * step->layer->value_dim, &model->attended, rows);
 }
 
 static or_status_t project_up(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
@@ -175,7 +176,7 @@ static or_status_t project_up(or_model_t *model, const or_pass_op_t *step, uint3
 
 static or_status_t sum_down(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
 {
-    uint32_t units = (model->shape.ffn + OR_SHARD_FFN_UNIT - 1) / OR_SHARD_FFN_UNIT;
+    uint32_t units = (step->layer->ffn_size + OR_SHARD_FFN_UNIT - 1) / OR_SHARD_FFN_UNIT;
     return sum_shards(model, &step->layer->down, units, OR_SHARD_FFN_UNIT, &model->gate, rows);
 }
 
@@ -192,13 +193,35 @@ static or_status_t sum_experts(or_model_t *model, const or_pass_op_t *step, uint
     return model->ranks->size == 1 ? OR_OK : exchange(model, rows);
 }
 
+static or_status_t project_inputs(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+{
+    (void)step;
+    or_layer_inputs_project(model, rows);
+    return OR_OK;
+}
+
+static or_status_t gate_input(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+{
+    observe(model, &step->layer->input_gate, &model->h, rows);
+    or_layer_inputs_gate(model, step->layer, rows);
+    return OR_OK;
+}
+
+static or_status_t raise_input(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+{
+    observe(model, &step->layer->input_up, &model->inputs.gate, rows);
+    or_layer_inputs_raise(model, step->layer, rows);
+    return OR_OK;
+}
+
 static const or_batch_op_t batch_ops[OR_OP_KINDS] = {
     [OR_OP_PROJECT_QKV] = project_qkv,   [OR_OP_ATTEND] = attend,
     [OR_OP_SUM_OUTPUT] = sum_output,     [OR_OP_PROJECT_UP] = project_up,
     [OR_OP_SUM_DOWN] = sum_down,         [OR_OP_ROUTE] = route,
     [OR_OP_EXPERTS] = sum_experts,       [OR_OP_PROJECT_LATENT] = project_latent,
     [OR_OP_RAISE_QUERY] = raise_query,   [OR_OP_ABSORB] = absorb,
-    [OR_OP_RAISE_VALUES] = raise_values,
+    [OR_OP_RAISE_VALUES] = raise_values, [OR_OP_PROJECT_INPUTS] = project_inputs,
+    [OR_OP_GATE_INPUT] = gate_input,     [OR_OP_RAISE_INPUT] = raise_input,
 };
 
 or_batch_op_t or_batch_op(or_op_kind_t kind)

@@ -20,11 +20,12 @@ static float *gate_of(const or_model_t *model, uint32_t row)
     return model->gate.values + row * model->gate.stride;
 }
 
-// This rank's heads of a row.
-static float *heads_of(const or_model_t *model, float *rows, size_t stride,
-                       const or_matrix_t *matrix, or_span_t heads, uint32_t row)
+// This rank's KV heads of a row.
+static float *heads_of(const or_model_t *model, float *rows, const or_layer_t *layer,
+                       const or_matrix_t *matrix, uint32_t row)
 {
-    return rows + row * stride + or_matrix_place(matrix, heads.begin * model->shape.head_dim);
+    return rows + row * model->kv_stride +
+           or_matrix_place(matrix, layer->kv_heads.begin * layer->head_dim);
 }
 
 static float *query_of(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
@@ -35,14 +36,15 @@ static float *query_of(const or_model_t *model, const or_pass_op_t *step, uint32
 
 static float *key_of(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
-    return heads_of(model, model->key, model->kv_stride, &step->layer->key, model->share.kv_heads,
-                    row);
+    return heads_of(model, model->key, step->layer, &step->layer->key, row);
 }
 
+// Values that are made of keys lie as these do.
 static float *value_of(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
-    return heads_of(model, model->value, model->kv_stride, &step->layer->value,
-                    model->share.kv_heads, row);
+    const or_layer_t *layer = step->layer;
+    const or_matrix_t *matrix = layer->value.outputs > 0 ? &layer->value : &layer->key;
+    return heads_of(model, model->value, layer, matrix, row);
 }
 
 // ---- the residual stream ----
@@ -130,12 +132,19 @@ static void add_sums(const or_model_t *model, const or_pass_op_t *step, uint32_t
     model->kernels->add(x_of(model, row), sums_of(model, row), model->shape.width);
 }
 
+static void scale(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    if (step->weight != NULL) {
+        or_scale(x_of(model, row), model->shape.width, *step->weight);
+    }
+}
+
 // ---- queries, keys and values ----
 
 // x begins with the first of `heads`, bias with the model's.
-static void add_bias(const or_model_t *model, float *x, const float *bias, or_span_t heads)
+static void add_bias(const or_model_t *model, float *x, const float *bias, or_span_t heads,
+                     uint32_t head_dim)
 {
-    uint32_t head_dim = model->shape.head_dim;
     if (bias != NULL) {
         model->kernels->add(x, bias + (size_t)heads.begin * head_dim,
                             or_span_length(heads) * head_dim);
@@ -145,15 +154,15 @@ static void add_bias(const or_model_t *model, float *x, const float *bias, or_sp
 static void bias_qkv(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
     const or_layer_t *layer = step->layer;
-    const or_share_t *share = &model->share;
-    add_bias(model, query_of(model, step, row), layer->query_bias, share->heads);
-    add_bias(model, key_of(model, step, row), layer->key_bias, share->kv_heads);
-    add_bias(model, value_of(model, step, row), layer->value_bias, share->kv_heads);
+    const uint32_t head_dim = layer->head_dim;
+    add_bias(model, query_of(model, step, row), layer->query_bias, model->share.heads, head_dim);
+    add_bias(model, key_of(model, step, row), layer->key_bias, layer->kv_heads, head_dim);
+    add_bias(model, value_of(model, step, row), layer->value_bias, layer->kv_heads, head_dim);
 }
 
-static void norm_each(const or_model_t *model, float *heads, const float *weight, uint32_t count)
+static void norm_each(const or_model_t *model, float *heads, const float *weight, uint32_t head_dim,
+                      uint32_t count)
 {
-    uint32_t head_dim = model->shape.head_dim;
     for (uint32_t h = 0; h < count; h++) {
         float *head = heads + (size_t)h * head_dim;
         model->kernels->rmsnorm(head, weight, head_dim, model->numbers.norm_epsilon, head);
@@ -165,10 +174,28 @@ static void norm_heads(const or_model_t *model, const or_pass_op_t *step, uint32
     if (step->layer->query_norm == NULL) {
         return; // of a file that has none
     }
-    norm_each(model, query_of(model, step, row), step->layer->query_norm,
+    const or_layer_t *layer = step->layer;
+    norm_each(model, query_of(model, step, row), layer->query_norm, layer->head_dim,
               or_span_length(model->share.heads));
-    norm_each(model, key_of(model, step, row), step->layer->key_norm,
-              or_span_length(model->share.kv_heads));
+    if (layer->key_norm == NULL) {
+        return; // it has no key of its own
+    }
+    norm_each(model, key_of(model, step, row), layer->key_norm, layer->head_dim,
+              or_span_length(layer->kv_heads));
+}
+
+static void norm_values(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    const or_layer_t *layer = step->layer;
+    const uint32_t count = or_span_length(layer->kv_heads);
+    if (layer->kv_layer != step->layer_index) {
+        return;
+    }
+    float *value = value_of(model, step, row);
+    if (layer->value.outputs == 0) {
+        memcpy(value, key_of(model, step, row), (size_t)count * layer->head_dim * sizeof *value);
+    }
+    norm_each(model, value, model->ones, layer->head_dim, count);
 }
 
 // Every rank has all heads of query and key here (OR_DIM_ALL_QUERY), so that the sums of squares are the same.
@@ -187,13 +214,13 @@ static void norm_whole(const or_model_t *model, const or_pass_op_t *step, uint32
 static void rotate_heads(const or_model_t *model, const or_pass_op_t *step, float *heads,
                          uint32_t count, uint32_t position)
 {
-    uint32_t dims = model->numbers.rope_dims;
+    const uint32_t dims = step->layer->rope_dims;
     const float *cosine = model->rope_cosine[step->layer->rope] + (size_t)position * (dims / 2);
     const float *sine = model->rope_sine[step->layer->rope] + (size_t)position * (dims / 2);
     void (*turn)(float *, const float *, const float *, uint32_t) =
         model->arch->rope_halves ? model->kernels->rope_halves : model->kernels->rope_pairs;
     for (uint32_t h = 0; h < count; h++) {
-        turn(heads + (size_t)h * model->shape.head_dim + model->shape.latent, cosine, sine, dims);
+        turn(heads + (size_t)h * step->layer->head_dim + model->shape.latent, cosine, sine, dims);
     }
 }
 
@@ -215,7 +242,10 @@ static void rotate(const or_model_t *model, const or_pass_op_t *step, uint32_t r
     uint32_t position = model->rows[row].position;
     rotate_heads(model, step, query_of(model, step, row), or_span_length(model->share.heads),
                  position);
-    rotate_heads(model, step, key_of(model, step, row), or_span_length(model->share.kv_heads),
+    if (step->layer->kv_layer != step->layer_index) {
+        return;
+    }
+    rotate_heads(model, step, key_of(model, step, row), or_span_length(step->layer->kv_heads),
                  position);
 }
 
@@ -226,17 +256,20 @@ static void grow_query(const or_model_t *model, const or_pass_op_t *step, uint32
         uint32_t times = model->rows[row].position / numbers->rope_original;
         double factor = 1 + (double)numbers->query_growth * or_ln(1.0 + times);
         or_scale(query_of(model, step, row),
-                 or_span_length(model->share.heads) * model->shape.head_dim, (float)factor);
+                 or_span_length(model->share.heads) * step->layer->head_dim, (float)factor);
     }
 }
 
 static void store(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
     const or_pass_row_t *planned = &model->rows[row];
+    if (step->layer->kv_layer != step->layer_index) {
+        return; // another layer's are stored
+    }
     const float *key = key_of(model, step, row);
     const float *value = value_of(model, step, row);
-    for (uint32_t h = 0; h < or_span_length(model->share.kv_heads); h++) {
-        size_t offset = (size_t)h * model->shape.head_dim;
+    for (uint32_t h = 0; h < or_span_length(step->layer->kv_heads); h++) {
+        size_t offset = (size_t)h * step->layer->head_dim;
         if (planned->slot == OR_KV_NO_SLOT) {
             or_kv_put_position(planned->sequence, planned->position, step->layer_index, h,
                                key + offset, value + offset);
@@ -259,9 +292,10 @@ static void bias_up(const or_model_t *model, const or_pass_op_t *step, uint32_t 
 }
 
 // A rank may have no part of the FFN.
-static void activate(const or_model_t *model, uint32_t row, or_activation_t activation)
+static void activate(const or_model_t *model, const or_pass_op_t *step, uint32_t row,
+                     or_activation_t activation)
 {
-    uint32_t units = or_span_length(model->share.ffn);
+    uint32_t units = or_span_length(step->layer->ffn);
     if (units > 0) {
         activation(model->kernels, gate_of(model, row), model->up + row * model->ffn_stride, units);
         or_activations_quantise(&model->gate, model->kernels, row);
@@ -270,32 +304,47 @@ static void activate(const or_model_t *model, uint32_t row, or_activation_t acti
 
 static void silu_gated(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
-    (void)step;
-    activate(model, row, or_silu_gated);
+    activate(model, step, row, or_silu_gated);
 }
 
 static void gelu_gated(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
-    (void)step;
-    activate(model, row, or_gelu_gated);
+    activate(model, step, row, or_gelu_gated);
 }
 
 static void gelu(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
-    (void)step;
-    activate(model, row, or_gelu);
+    activate(model, step, row, or_gelu);
 }
 
 static void gelu_exact(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
-    (void)step;
-    activate(model, row, or_gelu_exact);
+    activate(model, step, row, or_gelu_exact);
 }
 
 static void relu(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
+    activate(model, step, row, or_relu);
+}
+
+// ---- what layers get of a token besides ----
+
+static void make_inputs(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
     (void)step;
-    activate(model, row, or_relu);
+    or_embed_row(model, row, model->h.values + row * model->h.stride, sums_of(model, row));
+    or_activations_quantise(&model->h, model->kernels, row);
+}
+
+static void join_inputs(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    (void)step;
+    or_layer_inputs_join(model, row);
+}
+
+static void gelu_input(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    or_layer_inputs_gelu(model, step->layer_index, row);
 }
 
 static const or_row_op_t row_ops[OR_OP_KINDS] = {
@@ -305,6 +354,7 @@ static const or_row_op_t row_ops[OR_OP_KINDS] = {
     [OR_OP_BIAS_QKV] = bias_qkv,
     [OR_OP_NORM_HEADS] = norm_heads,
     [OR_OP_NORM_WHOLE] = norm_whole,
+    [OR_OP_NORM_VALUES] = norm_values,
     [OR_OP_NORM_QUERY_LATENT] = norm_query_latent,
     [OR_OP_NORM_LATENT] = norm_latent,
     [OR_OP_ROTATE] = rotate,
@@ -319,7 +369,11 @@ static const or_row_op_t row_ops[OR_OP_KINDS] = {
     [OR_OP_BIAS_SUMS] = bias_sums,
     [OR_OP_NORM_SUMS] = norm_sums,
     [OR_OP_ADD] = add_sums,
+    [OR_OP_SCALE] = scale,
     [OR_OP_EMBED] = embed,
+    [OR_OP_MAKE_INPUTS] = make_inputs,
+    [OR_OP_JOIN_INPUTS] = join_inputs,
+    [OR_OP_GELU_INPUT] = gelu_input,
     [OR_OP_BIAS_EXPERTS] = bias_experts,
 };
 

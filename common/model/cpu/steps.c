@@ -11,10 +11,18 @@ static void append(or_model_t *model, or_op_kind_t kind, or_pass_op_t step)
     model->steps.steps[model->steps.count++] = step;
 }
 
+static bool has_matrix(const or_layer_t *layer, size_t offset)
+{
+    return ((const or_matrix_t *)((const char *)layer + offset))->outputs > 0;
+}
+
 static void append_layer(or_model_t *model, uint32_t index)
 {
     const or_layer_t *layer = &model->layers[index];
     for (const or_op_t *op = model->arch->layer_ops; op->kind != OR_OP_END; op++) {
+        if (op->needs != 0 && !has_matrix(layer, op->needs)) {
+            continue;
+        }
         append(model, op->kind,
                (or_pass_op_t){.layer = layer,
                               .layer_index = index,
@@ -54,12 +62,17 @@ or_status_t or_steps_create(or_model_t *model)
 {
     uint32_t layers = or_span_length(model->share.layers);
     or_pass_ops_t *steps = &model->steps;
-    steps->steps = calloc(layers * ops_of_layer(model->arch) + 2, sizeof *steps->steps);
+    steps->steps = calloc(layers * ops_of_layer(model->arch) + 5, sizeof *steps->steps);
     if (steps->steps == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the operations of %u layers", layers);
     }
     if (model->share.embeds) {
         append(model, OR_OP_EMBED, (or_pass_op_t){0});
+    }
+    if (model->inputs.embedding != NULL) {
+        append(model, OR_OP_MAKE_INPUTS, (or_pass_op_t){0});
+        append(model, OR_OP_PROJECT_INPUTS, (or_pass_op_t){0});
+        append(model, OR_OP_JOIN_INPUTS, (or_pass_op_t){0});
     }
     for (uint32_t i = 0; i < layers; i++) {
         append_layer(model, i);

@@ -249,11 +249,17 @@ static or_gpu_t *gpu_of(const or_kv_cache_t *cache)
     return cache->memory->owner;
 }
 
+// The bytes of a K block and a V block. Layers are alike on a device.
+static size_t block_bytes(const or_kv_cache_t *cache)
+{
+    return cache->places[0].key_bytes + cache->places[0].value_bytes;
+}
+
 static bool take_pages(or_kv_cache_t *cache)
 {
     or_gpu_t *gpu = gpu_of(cache);
     const or_kv_shape_t *shape = &cache->shape;
-    gpu->kv_block = malloc(cache->key_bytes + cache->value_bytes);
+    gpu->kv_block = malloc(block_bytes(cache));
     if (gpu->kv_block == NULL ||
         or_gpu_alloc(gpu, cache->pages_max * cache->page_bytes, &cache->allocation) != OR_OK) {
         free(gpu->kv_block);
@@ -310,11 +316,11 @@ static void move_slots(or_kv_sequence_t *sequence, const uint32_t *slots, uint32
                                             sequence->slots_max, path.slots, count));
 }
 
-static uint8_t *block(const or_kv_cache_t *cache, uint32_t page, uint32_t index)
+static uint8_t *block(const or_kv_cache_t *cache, uint32_t page, uint32_t layer, uint32_t head)
 {
     or_gpu_t *gpu = gpu_of(cache);
-    size_t bytes = cache->key_bytes + cache->value_bytes;
-    const uint8_t *from = cache->pages + page * cache->page_bytes + index * bytes;
+    const size_t bytes = block_bytes(cache);
+    const uint8_t *from = or_kv_block(cache, page, layer, head);
     or_gpu_keep(gpu, gpu->functions->download(gpu->cuda, gpu->kv_block, from, bytes));
     or_gpu_keep(gpu, gpu->functions->wait(gpu->cuda));
     return gpu->kv_block;

@@ -52,13 +52,27 @@ const char *or_kv_type_name(or_kv_type_t type);
 // OR_ERR_INVALID, with those there are.
 or_status_t or_kv_type_parse(const char *name, or_kv_type_t *type);
 
+// The heads of K and V in a layer, and the elements of each.
+typedef struct {
+    uint32_t kv_heads;
+    uint32_t head_dim;
+} or_kv_heads_t;
+
 typedef struct {
     uint32_t layers;
     uint32_t kv_heads;
     uint32_t head_dim;
     or_kv_type_t key_type;
     or_kv_type_t value_type;
+    // [layers] Those of each layer, where they are not alike; borrowed as long as the cache is there. NULL: as above.
+    const or_kv_heads_t *each;
 } or_kv_shape_t;
+
+static inline or_kv_heads_t or_kv_heads_of(const or_kv_shape_t *shape, uint32_t layer)
+{
+    return shape->each != NULL ? shape->each[layer]
+                               : (or_kv_heads_t){shape->kv_heads, shape->head_dim};
+}
 
 // Layers that keep the last positions of a text only.
 typedef struct {

@@ -72,9 +72,8 @@ typedef struct {
     void (*copy_page)(or_kv_cache_t *cache, uint32_t from, uint32_t to);
     // K and V of these slots become positions length, length + 1, ..., whose pages are taken.
     void (*move_slots)(or_kv_sequence_t *sequence, const uint32_t *slots, uint32_t count);
-    // The K block and V block number `index` of a page, which are of layer index / kv_heads, where this
-    // process can read them; until the next call.
-    uint8_t *(*block)(const or_kv_cache_t *cache, uint32_t page, uint32_t index);
+    // The K block and V block of a page's layer and head, where this process can read them; until the next call.
+    uint8_t *(*block)(const or_kv_cache_t *cache, uint32_t page, uint32_t layer, uint32_t head);
 } or_kv_memory_t;
 
 extern const or_kv_memory_t or_kv_memory_host;
@@ -87,10 +86,17 @@ typedef struct {
     uint64_t epoch;  // 0: never used
 } or_kv_slot_t;
 
-// The place of a layer's K and V in a page, or in its frame: so many layers of the same kind come before it.
+// The place of a layer's K and V in a page, or in its frame, and in slots: what the layers before it take there. Layers
+// may have heads of their own.
 typedef struct {
     bool in_frame;
-    uint32_t index;
+    or_kv_heads_t heads;
+    size_t before;      // bytes of a page, or of a frame
+    size_t slot_before; // bytes of a slot
+    size_t key_bytes;   // of one head's K block, and V block, in a page
+    size_t value_bytes;
+    size_t slot_key_bytes; // of one head's K, and V, in a slot, which keep the alignment of floats
+    size_t slot_value_bytes;
 } or_kv_place_t;
 
 #define OR_KV_NO_FRAME UINT32_MAX
@@ -100,12 +106,11 @@ typedef struct {
     uint32_t window, slack;
     uint32_t frames_max;
     size_t frame_bytes;
-    void *allocation;      // owns the memory of `bytes`
-    uint8_t *bytes;        // aligned to a cache line
-    or_kv_place_t *places; // [layers]
-    uint32_t *frame_of;    // [pages_max] the page's frame, or OR_KV_NO_FRAME
-    uint32_t *users; // [pages_max] sequences that may still attend to the page through a window
-    uint32_t *free;  // stack of free frames
+    void *allocation;   // owns the memory of `bytes`
+    uint8_t *bytes;     // aligned to a cache line
+    uint32_t *frame_of; // [pages_max] the page's frame, or OR_KV_NO_FRAME
+    uint32_t *users;    // [pages_max] sequences that may still attend to the page through a window
+    uint32_t *free;     // stack of free frames
     uint32_t free_count;
 } or_kv_frames_t;
 
@@ -113,15 +118,12 @@ struct or_kv_cache {
     or_kv_shape_t shape;
     const or_kv_memory_t *memory; // borrowed
     uint32_t pages_max;
-    size_t key_bytes; // of one head's K block, and V block, in a page
-    size_t value_bytes;
+    or_kv_place_t *places; // [shape.layers]
     size_t page_bytes;     // of the layers that are not in frames
-    size_t slot_key_bytes; // of one head's K, and V, in a slot, which keep the alignment of floats
-    size_t slot_value_bytes;
-    void *allocation;  // owns the memory of `pages`
-    uint8_t *pages;    // aligned to a cache line
-    uint32_t *holders; // [pages_max] sequences that hold a page
-    uint32_t *free;    // stack of free page numbers
+    void *allocation;      // owns the memory of `pages`
+    uint8_t *pages;        // aligned to a cache line
+    uint32_t *holders;     // [pages_max] sequences that hold a page
+    uint32_t *free;        // stack of free page numbers
     uint32_t free_count;
     or_kv_frames_t *frames;   // NULL: all layers keep whole texts
     or_kv_sequence_t *first;  // the open sequences by number
@@ -152,12 +154,10 @@ static inline uint8_t *or_kv_block(const or_kv_cache_t *cache, uint32_t page, ui
                                    uint32_t head)
 {
     const or_kv_frames_t *frames = cache->frames;
-    const or_kv_place_t place =
-        frames != NULL ? frames->places[layer] : (or_kv_place_t){false, layer};
-    uint8_t *blocks = place.in_frame ? frames->bytes + frames->frame_of[page] * frames->frame_bytes
-                                     : cache->pages + page * cache->page_bytes;
-    size_t index = (size_t)place.index * cache->shape.kv_heads + head;
-    return blocks + index * (cache->key_bytes + cache->value_bytes);
+    const or_kv_place_t *place = &cache->places[layer];
+    uint8_t *blocks = place->in_frame ? frames->bytes + frames->frame_of[page] * frames->frame_bytes
+                                      : cache->pages + page * cache->page_bytes;
+    return blocks + place->before + head * (place->key_bytes + place->value_bytes);
 }
 
 static inline void *or_kv_page_keys(const or_kv_sequence_t *sequence, uint32_t page, uint32_t layer,
@@ -169,22 +169,24 @@ static inline void *or_kv_page_keys(const or_kv_sequence_t *sequence, uint32_t p
 static inline void *or_kv_page_values(const or_kv_sequence_t *sequence, uint32_t page,
                                       uint32_t layer, uint32_t head)
 {
-    return (uint8_t *)or_kv_page_keys(sequence, page, layer, head) + sequence->cache->key_bytes;
+    return (uint8_t *)or_kv_page_keys(sequence, page, layer, head) +
+           sequence->cache->places[layer].key_bytes;
 }
 
 static inline void *or_kv_slot_keys(const or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer,
                                     uint32_t head)
 {
-    const or_kv_cache_t *cache = sequence->cache;
-    size_t index = ((size_t)layer * cache->shape.kv_heads + head) * sequence->slots_max + slot;
-    return sequence->slot_bytes + index * (cache->slot_key_bytes + cache->slot_value_bytes);
+    const or_kv_place_t *place = &sequence->cache->places[layer];
+    size_t index = (size_t)head * sequence->slots_max + slot;
+    return sequence->slot_bytes + place->slot_before * sequence->slots_max +
+           index * (place->slot_key_bytes + place->slot_value_bytes);
 }
 
 static inline void *or_kv_slot_values(const or_kv_sequence_t *sequence, uint32_t slot,
                                       uint32_t layer, uint32_t head)
 {
     return (uint8_t *)or_kv_slot_keys(sequence, slot, layer, head) +
-           sequence->cache->slot_key_bytes;
+           sequence->cache->places[layer].slot_key_bytes;
 }
 
 static inline bool or_kv_slot_is_live(const or_kv_sequence_t *sequence, uint32_t slot,

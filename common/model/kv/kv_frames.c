@@ -4,14 +4,14 @@
 #include "common/model/kv/kv_cache_internal.h"
 #include "common/model/kv/kv_store.h"
 
-// Number the layers of both kinds, and return how many are in frames.
-static uint32_t number_layers(or_kv_place_t *places, const bool *is_bounded, uint32_t layers)
+// Return the bytes of one page of the layers that are in frames.
+static uint64_t bounded_bytes(const or_kv_shape_t *shape, const bool *is_bounded)
 {
-    uint32_t counts[2] = {0, 0};
-    for (uint32_t i = 0; i < layers; i++) {
-        places[i] = (or_kv_place_t){is_bounded[i], counts[is_bounded[i]]++};
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < shape->layers; i++) {
+        bytes += is_bounded[i] ? or_kv_page_bytes_of(shape, i) : 0;
     }
-    return counts[true];
+    return bytes;
 }
 
 or_status_t or_kv_frames_create(const or_kv_shape_t *shape, const or_kv_windows_t *windows,
@@ -25,19 +25,15 @@ or_status_t or_kv_frames_create(const or_kv_shape_t *shape, const or_kv_windows_
                                .slack = windows->slack,
                                .frames_max = windows->frames_max,
                                .free_count = windows->frames_max};
-    frames->places = malloc((size_t)shape->layers * sizeof *frames->places + 1);
     frames->frame_of = malloc((size_t)pages_max * sizeof *frames->frame_of + 1);
     frames->users = calloc((size_t)pages_max + 1, sizeof *frames->users);
     frames->free = malloc((size_t)frames->frames_max * sizeof *frames->free + 1);
-    if (frames->places == NULL || frames->frame_of == NULL || frames->users == NULL ||
-        frames->free == NULL) {
+    if (frames->frame_of == NULL || frames->users == NULL || frames->free == NULL) {
         or_kv_frames_destroy(&frames);
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the frames of a KV cache of %u pages",
                        pages_max);
     }
-    or_kv_shape_t bounded = *shape;
-    bounded.layers = number_layers(frames->places, windows->is_bounded, shape->layers);
-    frames->frame_bytes = or_kv_page_bytes(&bounded);
+    frames->frame_bytes = bounded_bytes(shape, windows->is_bounded);
     for (uint32_t i = 0; i < pages_max; i++) {
         frames->frame_of[i] = OR_KV_NO_FRAME;
     }
@@ -57,7 +53,6 @@ void or_kv_frames_destroy(or_kv_frames_t **frames_p)
     free(frames->free);
     free(frames->users);
     free(frames->frame_of);
-    free(frames->places);
     free(frames);
     *frames_p = NULL;
 }

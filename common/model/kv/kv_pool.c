@@ -5,9 +5,33 @@
 #include "common/model/kv/kv_cache_internal.h"
 #include "common/model/kv/kv_store.h"
 
+// Find the places of all layers; `is_bounded` NULL: none is in frames. NULL if there is no memory.
+static or_kv_place_t *find_places(const or_kv_shape_t *shape, const bool *is_bounded)
+{
+    or_kv_place_t *places = calloc((size_t)shape->layers + 1, sizeof *places);
+    size_t before[2] = {0, 0}, slot_before = 0;
+    for (uint32_t i = 0; places != NULL && i < shape->layers; i++) {
+        const or_kv_heads_t heads = or_kv_heads_of(shape, i);
+        const bool in_frame = is_bounded != NULL && is_bounded[i];
+        places[i] = (or_kv_place_t){
+            .in_frame = in_frame,
+            .heads = heads,
+            .before = before[in_frame],
+            .slot_before = slot_before,
+            .key_bytes = OR_KV_PAGE * or_kv_vector_bytes(shape->key_type, heads.head_dim),
+            .value_bytes = OR_KV_PAGE * or_kv_vector_bytes(shape->value_type, heads.head_dim),
+            .slot_key_bytes = or_kv_slot_vector_bytes(shape->key_type, heads.head_dim),
+            .slot_value_bytes = or_kv_slot_vector_bytes(shape->value_type, heads.head_dim)};
+        before[in_frame] += or_kv_page_bytes_of(shape, i);
+        slot_before += heads.kv_heads * (places[i].slot_key_bytes + places[i].slot_value_bytes);
+    }
+    return places;
+}
+
 // `frames` is taken on success.
 static or_status_t create(const or_kv_memory_t *memory, const or_kv_shape_t *shape,
-                          or_kv_frames_t *frames, uint32_t pages_max, or_kv_cache_t **cache_p)
+                          or_kv_frames_t *frames, const bool *is_bounded, uint32_t pages_max,
+                          or_kv_cache_t **cache_p)
 {
     uint64_t page_bytes = or_kv_page_bytes(shape);
     uint64_t bytes;
@@ -23,16 +47,15 @@ static or_status_t create(const or_kv_memory_t *memory, const or_kv_shape_t *sha
     if (cache == NULL) {
         goto no_cache;
     }
-    *cache = (or_kv_cache_t){
-        .shape = *shape,
-        .memory = memory,
-        .frames = frames,
-        .pages_max = pages_max,
-        .key_bytes = OR_KV_PAGE * or_kv_vector_bytes(shape->key_type, shape->head_dim),
-        .value_bytes = OR_KV_PAGE * or_kv_vector_bytes(shape->value_type, shape->head_dim),
-        .page_bytes = page_bytes,
-        .slot_key_bytes = or_kv_slot_vector_bytes(shape->key_type, shape->head_dim),
-        .slot_value_bytes = or_kv_slot_vector_bytes(shape->value_type, shape->head_dim)};
+    *cache = (or_kv_cache_t){.shape = *shape,
+                             .memory = memory,
+                             .frames = frames,
+                             .pages_max = pages_max,
+                             .places = find_places(shape, is_bounded),
+                             .page_bytes = page_bytes};
+    if (cache->places == NULL) {
+        goto no_places;
+    }
     cache->holders = calloc((size_t)pages_max + 1, sizeof *cache->holders);
     if (cache->holders == NULL) {
         goto no_holders;
@@ -56,6 +79,8 @@ no_pages:
 no_free_list:
     free(cache->holders);
 no_holders:
+    free(cache->places);
+no_places:
     free(cache);
 no_cache:
     return or_fail(OR_ERR_NO_MEMORY,
@@ -67,13 +92,13 @@ no_cache:
 or_status_t or_kv_cache_create_in(const or_kv_memory_t *memory, const or_kv_shape_t *shape,
                                   uint32_t pages_max, or_kv_cache_t **cache_p)
 {
-    return create(memory, shape, NULL, pages_max, cache_p);
+    return create(memory, shape, NULL, NULL, pages_max, cache_p);
 }
 
 or_status_t or_kv_cache_create(const or_kv_shape_t *shape, uint32_t pages_max,
                                or_kv_cache_t **cache_p)
 {
-    return create(&or_kv_memory_host, shape, NULL, pages_max, cache_p);
+    return create(&or_kv_memory_host, shape, NULL, NULL, pages_max, cache_p);
 }
 
 or_status_t or_kv_cache_create_bounded(const or_kv_shape_t *shape, const or_kv_windows_t *windows,
@@ -81,8 +106,9 @@ or_status_t or_kv_cache_create_bounded(const or_kv_shape_t *shape, const or_kv_w
 {
     or_kv_frames_t *frames = NULL;
     or_status_t status = or_kv_frames_create(shape, windows, pages_max, &frames);
-    status =
-        status != OR_OK ? status : create(&or_kv_memory_host, shape, frames, pages_max, cache_p);
+    status = status != OR_OK ? status
+                             : create(&or_kv_memory_host, shape, frames, windows->is_bounded,
+                                      pages_max, cache_p);
     if (status != OR_OK) {
         or_kv_frames_destroy(&frames);
     }
@@ -100,6 +126,7 @@ void or_kv_cache_destroy(or_kv_cache_t **cache_p)
     or_kv_frames_destroy(&cache->frames);
     free(cache->free);
     free(cache->holders);
+    free(cache->places);
     free(cache);
     *cache_p = NULL;
 }

@@ -59,18 +59,44 @@ static uint64_t multiply(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
+uint64_t or_kv_page_bytes_of(const or_kv_shape_t *shape, uint32_t layer)
+{
+    const or_kv_heads_t heads = or_kv_heads_of(shape, layer);
+    uint64_t bytes = or_kv_vector_bytes(shape->key_type, heads.head_dim) +
+                     or_kv_vector_bytes(shape->value_type, heads.head_dim);
+    return multiply(bytes * OR_KV_PAGE, heads.kv_heads);
+}
+
+static uint64_t slot_bytes_of(const or_kv_shape_t *shape, uint32_t layer)
+{
+    const or_kv_heads_t heads = or_kv_heads_of(shape, layer);
+    uint64_t bytes = or_kv_slot_vector_bytes(shape->key_type, heads.head_dim) +
+                     or_kv_slot_vector_bytes(shape->value_type, heads.head_dim);
+    return multiply(bytes, heads.kv_heads);
+}
+
+// Add up the bytes of all layers. Those that are alike are not walked: there may be as many as a caller likes.
+static uint64_t all_layers(const or_kv_shape_t *shape,
+                           uint64_t (*bytes_of)(const or_kv_shape_t *shape, uint32_t layer))
+{
+    if (shape->each == NULL) {
+        return multiply(bytes_of(shape, 0), shape->layers);
+    }
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < shape->layers; i++) {
+        bytes += bytes_of(shape, i);
+    }
+    return bytes;
+}
+
 uint64_t or_kv_page_bytes(const or_kv_shape_t *shape)
 {
-    uint64_t bytes = or_kv_vector_bytes(shape->key_type, shape->head_dim) +
-                     or_kv_vector_bytes(shape->value_type, shape->head_dim);
-    return multiply(bytes * OR_KV_PAGE, (uint64_t)shape->layers * shape->kv_heads);
+    return all_layers(shape, or_kv_page_bytes_of);
 }
 
 uint64_t or_kv_slot_bytes(const or_kv_shape_t *shape)
 {
-    uint64_t bytes = or_kv_slot_vector_bytes(shape->key_type, shape->head_dim) +
-                     or_kv_slot_vector_bytes(shape->value_type, shape->head_dim);
-    return multiply(bytes, (uint64_t)shape->layers * shape->kv_heads);
+    return all_layers(shape, slot_bytes_of);
 }
 
 // A view of the memory at `at`, which holds the scales of `vectors` vectors and then their numbers.
@@ -266,35 +292,38 @@ void or_kv_decode_keys(const or_kernels_t *kernels, or_kv_type_t type, uint32_t 
 
 // ---- where a vector lies ----
 
+static uint32_t head_dim_of(const or_kv_sequence_t *sequence, uint32_t layer)
+{
+    return sequence->cache->places[layer].heads.head_dim;
+}
+
 static or_kv_vector_t position_key(const or_kv_sequence_t *sequence, uint32_t position,
                                    uint32_t layer, uint32_t head)
 {
-    const or_kv_shape_t *shape = &sequence->cache->shape;
     void *block = or_kv_page_keys(sequence, position / OR_KV_PAGE, layer, head);
-    return or_kv_key_vector(shape->key_type, shape->head_dim, block, position % OR_KV_PAGE);
+    return or_kv_key_vector(sequence->cache->shape.key_type, head_dim_of(sequence, layer), block,
+                            position % OR_KV_PAGE);
 }
 
 static or_kv_vector_t position_value(const or_kv_sequence_t *sequence, uint32_t position,
                                      uint32_t layer, uint32_t head)
 {
-    const or_kv_shape_t *shape = &sequence->cache->shape;
     void *block = or_kv_page_values(sequence, position / OR_KV_PAGE, layer, head);
-    return or_kv_value_vector(shape->value_type, shape->head_dim, block, position % OR_KV_PAGE);
+    return or_kv_value_vector(sequence->cache->shape.value_type, head_dim_of(sequence, layer),
+                              block, position % OR_KV_PAGE);
 }
 
 static or_kv_vector_t slot_key(const or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer,
                                uint32_t head)
 {
-    const or_kv_shape_t *shape = &sequence->cache->shape;
-    return or_kv_slot_vector(shape->key_type, shape->head_dim,
+    return or_kv_slot_vector(sequence->cache->shape.key_type, head_dim_of(sequence, layer),
                              or_kv_slot_keys(sequence, slot, layer, head));
 }
 
 static or_kv_vector_t slot_value(const or_kv_sequence_t *sequence, uint32_t slot, uint32_t layer,
                                  uint32_t head)
 {
-    const or_kv_shape_t *shape = &sequence->cache->shape;
-    return or_kv_slot_vector(shape->value_type, shape->head_dim,
+    return or_kv_slot_vector(sequence->cache->shape.value_type, head_dim_of(sequence, layer),
                              or_kv_slot_values(sequence, slot, layer, head));
 }
 
@@ -373,19 +402,14 @@ static void move_slot(or_kv_sequence_t *sequence, uint32_t slot, uint32_t positi
 
 static void move_slots(or_kv_sequence_t *sequence, const uint32_t *slots, uint32_t count)
 {
-    const or_kv_shape_t *shape = &sequence->cache->shape;
-    for (uint32_t layer = 0; layer < shape->layers; layer++) {
-        for (uint32_t head = 0; head < shape->kv_heads; head++) {
+    const or_kv_cache_t *cache = sequence->cache;
+    for (uint32_t layer = 0; layer < cache->shape.layers; layer++) {
+        for (uint32_t head = 0; head < cache->places[layer].heads.kv_heads; head++) {
             for (uint32_t i = 0; i < count; i++) {
                 move_slot(sequence, slots[i], sequence->length + i, layer, head);
             }
         }
     }
-}
-
-static uint8_t *block(const or_kv_cache_t *cache, uint32_t page, uint32_t index)
-{
-    return or_kv_block(cache, page, index / cache->shape.kv_heads, index % cache->shape.kv_heads);
 }
 
 const or_kv_memory_t or_kv_memory_host = {.take_pages = take_pages,
@@ -394,36 +418,45 @@ const or_kv_memory_t or_kv_memory_host = {.take_pages = take_pages,
                                           .give_slots = give_slots,
                                           .copy_page = copy_page,
                                           .move_slots = move_slots,
-                                          .block = block};
+                                          .block = or_kv_block};
 
 // ---- for tests ----
 
 static bool is_kept(const or_kv_sequence_t *sequence, uint32_t position, uint32_t layer)
 {
-    const or_kv_frames_t *frames = sequence->cache->frames;
-    return frames == NULL || !frames->places[layer].in_frame ||
-           position / OR_KV_PAGE >= sequence->kept_from;
+    return !sequence->cache->places[layer].in_frame || position / OR_KV_PAGE >= sequence->kept_from;
+}
+
+static void read_head(const or_kv_sequence_t *sequence, uint32_t position, uint32_t layer,
+                      uint32_t head, float *key, float *value)
+{
+    const or_kv_cache_t *cache = sequence->cache;
+    const or_kv_place_t *place = &cache->places[layer];
+    const uint32_t head_dim = place->heads.head_dim, lane = position % OR_KV_PAGE;
+    if (!is_kept(sequence, position, layer)) {
+        memset(key, 0, head_dim * sizeof *key);
+        memset(value, 0, head_dim * sizeof *value);
+        return;
+    }
+    uint8_t *block =
+        cache->memory->block(cache, sequence->pages[position / OR_KV_PAGE], layer, head);
+    or_kv_vector_t from = or_kv_key_vector(cache->shape.key_type, head_dim, block, lane);
+    or_kv_vector_read(&from, key);
+    from = or_kv_value_vector(cache->shape.value_type, head_dim, block + place->key_bytes, lane);
+    or_kv_vector_read(&from, value);
 }
 
 void or_kv_sequence_read(const or_kv_sequence_t *sequence, uint32_t position, float *keys,
                          float *values)
 {
     const or_kv_cache_t *cache = sequence->cache;
-    const or_kv_shape_t *shape = &cache->shape;
-    uint32_t page = sequence->pages[position / OR_KV_PAGE];
-    uint32_t lane = position % OR_KV_PAGE;
-    for (uint32_t i = 0; i < shape->layers * shape->kv_heads; i++) {
-        if (!is_kept(sequence, position, i / shape->kv_heads)) {
-            memset(keys + (size_t)i * shape->head_dim, 0, shape->head_dim * sizeof *keys);
-            memset(values + (size_t)i * shape->head_dim, 0, shape->head_dim * sizeof *values);
-            continue;
+    for (uint32_t layer = 0; layer < cache->shape.layers; layer++) {
+        const or_kv_heads_t heads = cache->places[layer].heads;
+        for (uint32_t head = 0; head < heads.kv_heads; head++) {
+            read_head(sequence, position, layer, head, keys, values);
+            keys += heads.head_dim;
+            values += heads.head_dim;
         }
-        uint8_t *block = cache->memory->block(cache, page, i);
-        or_kv_vector_t from = or_kv_key_vector(shape->key_type, shape->head_dim, block, lane);
-        or_kv_vector_read(&from, keys + (size_t)i * shape->head_dim);
-        from =
-            or_kv_value_vector(shape->value_type, shape->head_dim, block + cache->key_bytes, lane);
-        or_kv_vector_read(&from, values + (size_t)i * shape->head_dim);
     }
 }
 

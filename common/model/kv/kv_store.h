@@ -36,6 +36,9 @@ static inline size_t or_kv_slot_vector_bytes(or_kv_type_t type, uint32_t head_di
     return (bytes + sizeof(float) - 1) / sizeof(float) * sizeof(float);
 }
 
+// Return the bytes of one page of a layer, all heads of it.
+uint64_t or_kv_page_bytes_of(const or_kv_shape_t *shape, uint32_t layer);
+
 // Return a view of the vector that `at` holds: of a slot, or of position `lane` in a K block or V block.
 or_kv_vector_t or_kv_slot_vector(or_kv_type_t type, uint32_t head_dim, void *at);
 or_kv_vector_t or_kv_key_vector(or_kv_type_t type, uint32_t head_dim, void *at, uint32_t lane);

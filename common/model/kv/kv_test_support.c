@@ -7,7 +7,11 @@ or_kv_type_t kv_test_value_type;
 
 or_kv_cache_t *kv_test_cache(uint32_t pages)
 {
-    const or_kv_shape_t shape = {KV_LAYERS, KV_HEADS, KV_DIM, kv_test_key_type, kv_test_value_type};
+    const or_kv_shape_t shape = {.layers = KV_LAYERS,
+                                 .kv_heads = KV_HEADS,
+                                 .head_dim = KV_DIM,
+                                 .key_type = kv_test_key_type,
+                                 .value_type = kv_test_value_type};
     or_kv_cache_t *cache = NULL;
     assert_int_equal(or_kv_cache_create(&shape, pages, &cache), OR_OK);
     return cache;
@@ -16,7 +20,11 @@ or_kv_cache_t *kv_test_cache(uint32_t pages)
 or_kv_cache_t *kv_test_bounded_cache(uint32_t pages, uint32_t window, uint32_t slack,
                                      uint32_t frames)
 {
-    const or_kv_shape_t shape = {KV_LAYERS, KV_HEADS, KV_DIM, kv_test_key_type, kv_test_value_type};
+    const or_kv_shape_t shape = {.layers = KV_LAYERS,
+                                 .kv_heads = KV_HEADS,
+                                 .head_dim = KV_DIM,
+                                 .key_type = kv_test_key_type,
+                                 .value_type = kv_test_value_type};
     const bool is_bounded[KV_LAYERS] = {true, false};
     const or_kv_windows_t windows = {window, slack, frames, is_bounded};
     or_kv_cache_t *cache = NULL;

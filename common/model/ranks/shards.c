@@ -44,7 +44,8 @@ static uint32_t heads_in_unit(const or_model_t *model)
 {
     bool quantised = or_tensors_quantised(model, offsetof(or_layer_t, output));
     uint32_t heads = 1;
-    while (quantised && heads * model->shape.value_dim % OR_QUANT_BLOCK != 0) {
+    while (quantised && (heads * model->shape.value_dim % OR_QUANT_BLOCK != 0 ||
+                         heads * model->shape.window_head_dim % OR_QUANT_BLOCK != 0)) {
         heads++;
     }
     return heads;
@@ -57,9 +58,15 @@ static or_span_t kv_heads_of(or_span_t heads, uint32_t group)
     return (or_span_t){begin, heads.begin == heads.end ? begin : (heads.end - 1) / group + 1};
 }
 
-static or_span_t ffn_of(or_span_t shards, uint32_t ffn)
+or_span_t or_share_kv_heads(const or_share_t *share, const or_model_shape_t *shape)
 {
-    or_span_t units = or_shards_units(shards, (ffn + OR_SHARD_FFN_UNIT - 1) / OR_SHARD_FFN_UNIT);
+    return kv_heads_of(share->heads, shape->heads / shape->kv_heads);
+}
+
+or_span_t or_share_ffn(const or_share_t *share, uint32_t ffn)
+{
+    or_span_t units =
+        or_shards_units(share->shards, (ffn + OR_SHARD_FFN_UNIT - 1) / OR_SHARD_FFN_UNIT);
     uint32_t end = units.end * OR_SHARD_FFN_UNIT;
     return (or_span_t){units.begin * OR_SHARD_FFN_UNIT, end < ffn ? end : ffn};
 }
@@ -75,6 +82,26 @@ static uint32_t vocab_share_max(const or_model_t *model)
     return most;
 }
 
+// Check that no stage begins between a layer and the one whose K and V it attends to.
+static or_status_t check_stages(const or_model_t *model, int stages)
+{
+    const or_model_shape_t *shape = &model->shape;
+    for (int stage = 1; stage < stages; stage++) {
+        or_span_t span;
+        or_status_t status = or_layers_of_stage(stage, stages, shape->layers, &span);
+        for (uint32_t i = span.begin; status == OR_OK && i < shape->layers; i++) {
+            if (or_arch_kv_layer(shape, i) < span.begin) {
+                return or_fail(
+                    OR_ERR_UNSUPPORTED,
+                    "layer %u of %s attends to K and V of layer %u, which --pp puts into "
+                    "another stage; choose fewer stages",
+                    i, or_gguf_path(model->gguf), or_arch_kv_layer(shape, i));
+            }
+        }
+    }
+    return OR_OK;
+}
+
 or_status_t or_share_cut(or_model_t *model)
 {
     or_share_t *share = &model->share;
@@ -85,6 +112,7 @@ or_status_t or_share_cut(or_model_t *model)
     status = status != OR_OK
                  ? status
                  : or_layers_of_stage(ranks->stage, stages, shape->layers, &share->layers);
+    status = status != OR_OK ? status : check_stages(model, stages);
     if (status != OR_OK) {
         return status;
     }
@@ -94,10 +122,10 @@ or_status_t or_share_cut(or_model_t *model)
     share->heads = or_shards_units(share->shards, shape->heads / share->heads_unit);
     share->heads.begin *= share->heads_unit;
     share->heads.end *= share->heads_unit;
-    share->kv_heads = kv_heads_of(share->heads, shape->heads / shape->kv_heads);
-    share->ffn = ffn_of(share->shards, shape->ffn);
-    share->shared_ffn = ffn_of(share->shards, shape->shared_ffn);
-    share->dense_ffn = ffn_of(share->shards, shape->dense_ffn);
+    share->kv_heads = or_share_kv_heads(share, shape);
+    share->ffn = or_share_ffn(share, shape->ffn);
+    share->shared_ffn = or_share_ffn(share, shape->shared_ffn);
+    share->dense_ffn = or_share_ffn(share, shape->dense_ffn);
     share->vocab = or_shards_units(share->shards, shape->vocab_size);
     model->vocab_share_max = vocab_share_max(model);
     return OR_OK;

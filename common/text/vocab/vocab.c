@@ -28,9 +28,15 @@ static or_status_t read_model(const or_gguf_t *gguf, or_vocab_t *vocab)
         vocab->byte_level = true;
         return OR_OK;
     }
-    return or_fail(OR_ERR_UNSUPPORTED,
-                   "%s: its tokenizer \"%.*s\" is not supported; \"llama\" and \"gpt2\" are",
-                   or_gguf_path(gguf), model.length < 32 ? (int)model.length : 32, model.bytes);
+    if (model.length == 6 && memcmp(model.bytes, "gemma4", 6) == 0) {
+        vocab->model = "gemma4";
+        vocab->by_lines = true;
+        return OR_OK;
+    }
+    return or_fail(
+        OR_ERR_UNSUPPORTED,
+        "%s: its tokenizer \"%.*s\" is not supported; \"llama\", \"gpt2\" and \"gemma4\" are",
+        or_gguf_path(gguf), model.length < 32 ? (int)model.length : 32, model.bytes);
 }
 
 // -- roles
@@ -89,9 +95,9 @@ static int32_t find_special(const or_vocab_t *vocab, const char *piece)
 // a turn: the answer follows the reasoning.
 static void find_turn_ends(or_vocab_t *vocab)
 {
-    enum { PIECES = 4 };
+    enum { PIECES = 5 };
     static const char *const usual[PIECES] = {"<|im_end|>", "<|eot_id|>", "<|end|>",
-                                              "<end_of_turn>"};
+                                              "<end_of_turn>", "<turn|>"};
     static const char *const harmony[PIECES] = {"<|return|>", "<|call|>", "<|endoftext|>"};
     bool is_harmony = find_special(vocab, harmony[0]) != OR_TOKEN_NONE &&
                       find_special(vocab, harmony[1]) != OR_TOKEN_NONE;
@@ -122,7 +128,8 @@ static or_status_t read_roles(const or_gguf_t *gguf, const or_pre_rule_t *rule, 
                            &vocab->adds_bos);
     }
     if (status == OR_OK && sentencepiece) {
-        status = read_flag(gguf, "tokenizer.ggml.add_space_prefix", true, &vocab->adds_space);
+        status = read_flag(gguf, "tokenizer.ggml.add_space_prefix", !vocab->by_lines,
+                           &vocab->adds_space);
     }
     vocab->adds_bos = vocab->adds_bos && vocab->bos != OR_TOKEN_NONE;
     return status;

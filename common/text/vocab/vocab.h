@@ -7,10 +7,12 @@
 //     284   ▁of          text     " of"
 //
 // `bytes` is exactly what the token adds to the text. A leading-space rule for the very first token
-// belongs to the tokenizer and the detokeniser, not to the token. Kinds of tokenizer:
-// SentencePiece-style BPE ("llama"), and byte-level BPE ("gpt2") with the merges of
-// tokenizer.ggml.merges and the pre-tokenisation that tokenizer.ggml.pre names. Immutable after
-// load: any thread. Owns all it returns.
+// belongs to the tokenizer and the detokeniser, not to the token. Immutable after load: any thread. Owns all it returns.
+//
+// Kinds of tokenizer:
+//     "llama"     SentencePiece-style BPE, merges by scores
+//     "gpt2"      byte-level BPE, merges from tokenizer.ggml.merges, pre-tokenisation by tokenizer.ggml.pre
+//     "gemma4"    SentencePiece-style, merges from the file; ends of lines are merged with nothing else
 #pragma once
 
 #include <stdint.h>
@@ -67,7 +69,7 @@ bool or_vocab_adds_bos(const or_vocab_t *vocab);
 // in the common families of chat models.
 bool or_vocab_is_end(const or_vocab_t *vocab, int32_t id);
 
-// The kind of tokenizer: "llama" or "gpt2".
+// The kind of tokenizer: "llama", "gpt2" or "gemma4".
 const char *or_vocab_model(const or_vocab_t *vocab);
 
 // A hash of the content: bytes, kinds and special roles of every token, and how text becomes tokens.

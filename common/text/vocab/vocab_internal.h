@@ -17,6 +17,8 @@ typedef struct {
 struct or_vocab {
     const char *model; // static
     bool byte_level;   // else SentencePiece-style
+    bool
+        by_lines; // of that style, with merges from the file: none joins ends of lines with anything else
     uint32_t size;
     token_t *tokens;
     char *text; // the pieces and bytes that tokens point to
@@ -45,6 +47,9 @@ struct or_vocab {
     uint32_t marked_first
         [257]; // those beginning with byte b: marked_first[b] to marked_first[b + 1] - 1
 };
+
+// Undo SentencePiece's way to write a space as U+2581. Returns the length of the text, at most the piece's.
+size_t or_vocab_unescape_spaces(const char *piece, size_t length, char *bytes);
 
 // Read all tokens of the file, whose tokenizer is known, into tokens, widths, text and byte_tokens;
 // noise_keys get their room. OR_ERR_FORMAT, OR_ERR_NOT_FOUND, OR_ERR_NO_MEMORY.

@@ -181,8 +181,8 @@ static uint64_t sum_merges(const or_bpe_t *bpe)
 
 or_status_t or_vocab_fill_hash(or_vocab_t *vocab, const or_pre_rule_t *rule)
 {
-    unsigned char flags[] = {vocab->byte_level, vocab->adds_bos, vocab->adds_space,
-                             vocab->ignores_merges};
+    unsigned char flags[] = {vocab->byte_level + 2 * vocab->by_lines, vocab->adds_bos,
+                             vocab->adds_space, vocab->ignores_merges};
     uint64_t merges = sum_merges(vocab->bpe);
     XXH64_state_t *state = XXH64_createState();
     if (state == NULL) {

@@ -82,8 +82,7 @@ static int named_byte(const char *piece, uint32_t length)
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-// Undo SentencePiece's way to write a space as U+2581. Returns the length of the text.
-static size_t unescape_spaces(const char *piece, size_t length, char *bytes)
+size_t or_vocab_unescape_spaces(const char *piece, size_t length, char *bytes)
 {
     size_t count = 0;
     for (size_t i = 0; i < length; i++) {
@@ -106,7 +105,7 @@ static int64_t print_token(const or_vocab_t *vocab, const token_t *token, char *
     case OR_TOKEN_TEXT:
         return vocab->byte_level
                    ? (int64_t)or_byte_level_decode(token->piece, token->piece_length, bytes)
-                   : (int64_t)unescape_spaces(token->piece, token->piece_length, bytes);
+                   : (int64_t)or_vocab_unescape_spaces(token->piece, token->piece_length, bytes);
     case OR_TOKEN_USER:
         memcpy(bytes, token->piece, token->piece_length);
         return token->piece_length;

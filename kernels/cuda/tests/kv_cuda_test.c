@@ -21,7 +21,11 @@ static void sizes_are_those_of_the_cpu(void **state)
     for (uint32_t i = 0; i < KV_TEST_MIXES * COUNT(head_dims); i++) {
         kv_test_types_t types = kv_test_mixes[i % KV_TEST_MIXES];
         uint32_t head_dim = head_dims[i / KV_TEST_MIXES];
-        or_kv_shape_t shape = {3, 5, head_dim, types.key, types.value};
+        or_kv_shape_t shape = {.layers = 3,
+                               .kv_heads = 5,
+                               .head_dim = head_dim,
+                               .key_type = types.key,
+                               .value_type = types.value};
         or_cuda_kv_t kv = kv_test_describe(types, 3, 5, head_dim);
         assert_int_equal(or_cuda_page_bytes(&kv), or_kv_page_bytes(&shape));
         assert_int_equal(or_cuda_slots_bytes(&kv, 7), 7 * or_kv_slot_bytes(&shape));

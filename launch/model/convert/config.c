@@ -280,7 +280,7 @@ static or_status_t read_shape(or_json_t json, or_hf_config_t *config)
     status = status != OR_OK      ? status
              : family->has_latent ? read_latent(json, config)
                                   : read_heads(json, family, shape);
-    return status;
+    return status != OR_OK ? status : or_hf_heads_read(json, config);
 }
 
 static or_status_t write_latent(const or_hf_config_t *config, or_gguf_writer_t *writer)
@@ -317,6 +317,7 @@ static or_status_t write_shape(or_json_t json, const or_hf_config_t *config,
         status = or_hf_set_u32(config, writer, counts[i].suffix, counts[i].value);
     }
     status = status != OR_OK ? status : or_hf_experts_write(json, config, writer);
+    status = status != OR_OK ? status : or_hf_heads_write(config, writer);
     return status != OR_OK || !config->family->has_latent ? status : write_latent(config, writer);
 }
 

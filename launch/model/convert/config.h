@@ -5,7 +5,7 @@
 #pragma once
 
 #include "common/gguf/gguf_writer.h"
-#include "launch/model/convert/families.h"
+#include "launch/model/convert/families/families.h"
 #include "launch/model/convert/json_fields.h"
 
 // Numbers that divide the frequencies of rotations: a tensor of its own in GGUF.
@@ -41,6 +41,11 @@ or_status_t or_hf_experts_write(or_json_t json, const or_hf_config_t *config,
                                 or_gguf_writer_t *writer);
 // A count of the config within 1 .. max, which must be there.
 or_status_t or_hf_read_count(or_json_t json, const char *key, uint32_t max, uint32_t *value);
+
+// The part about layers whose heads differ, that attend to others' K and V or have inputs of their own (config_heads.c), once the
+// usual heads and the FFN are known.
+or_status_t or_hf_heads_read(or_json_t json, or_hf_config_t *config);
+or_status_t or_hf_heads_write(const or_hf_config_t *config, or_gguf_writer_t *writer);
 
 // The part about layers that differ (config_layers.c), once the shape is known. It may shorten the context.
 or_status_t or_hf_layers_read(or_json_t json, or_gguf_writer_t *writer, or_hf_config_t *config);

@@ -90,7 +90,7 @@ static or_status_t write_pattern(const or_hf_config_t *config, or_gguf_writer_t 
     bool flags[OR_HF_LAYERS_MAX];
     char key[96];
     for (uint32_t i = 0; i < layers; i++) {
-        flags[i] = or_arch_window(config->arch, &numbers, i) > 0;
+        flags[i] = or_arch_window(config->arch, &config->shape, &numbers, i) > 0;
     }
     snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", config->family->name);
     return or_gguf_writer_set_array(writer, key, OR_GGUF_BOOL, flags, layers);
@@ -106,7 +106,7 @@ static or_status_t write_windows(or_json_t json, or_hf_config_t *config, or_gguf
     for (uint32_t i = 0; status == OR_OK && i < config->shape.layers; i++) {
         bool theirs = has_window(&windows, i);
         any = any || theirs;
-        same = same && theirs == (or_arch_window(config->arch, &one, i) > 0);
+        same = same && theirs == (or_arch_window(config->arch, &config->shape, &one, i) > 0);
     }
     if (status != OR_OK || (!any && !config->arch->has_window)) {
         return status;
@@ -162,7 +162,7 @@ static or_status_t check_unrotated(or_json_t json, const or_hf_config_t *config)
     status = or_json_has(json, list) ? check_length(json, list, config->shape.layers) : OR_OK;
     for (uint32_t i = 0; status == OR_OK && i < config->shape.layers; i++) {
         bool theirs = is_rotated(json, config, &windows, interval, i);
-        if (theirs != (or_arch_rope(arch, &numbers, i) != OR_ROPE_NONE)) {
+        if (theirs != (or_arch_rope(arch, &config->shape, &numbers, i) != OR_ROPE_NONE)) {
             return or_fail(OR_ERR_UNSUPPORTED,
                            "%s: layer %u is %srotated, which this version does otherwise in %s",
                            json.path, i, theirs ? "" : "not ", config->family->name);

@@ -10,6 +10,7 @@
 #include "launch/model/convert/config.h"
 
 #define TURN 6.283185307179586
+#define STILL 1e30f        // what divides the frequency of a pair that is not rotated
 #define LOCAL_BASE 10000.0 // of layers with a window that have a table of their own
 
 // Rotations of one kind of layer. `scaling` has the numbers of its kind.
@@ -150,6 +151,24 @@ static or_status_t add_llama3(const rope_t *rope, uint32_t dims, or_hf_config_t 
         double turns = original * pow(rope->base, -2.0 * i / dims) / TURN;
         double smooth = fmin(fmax((turns - low) / (high - low), 0), 1);
         config->ropes[0].values[i] = (float)(1 / ((1 - smooth) / factor + smooth));
+    }
+    return status;
+}
+
+// The first part of a head's pairs is rotated, by frequencies that are those of all of it; the others stand still.
+static or_status_t add_proportional(const rope_t *rope, uint32_t dims, or_hf_config_t *config)
+{
+    const uint32_t rotated = (uint32_t)(rope->rotated * dims / 2);
+    double factor = 1;
+    if (!config->arch->tells_layers) {
+        return fail_scaling(rope, config, "which this version does not do for");
+    }
+    or_status_t status = or_json_has(rope->scaling, "factor")
+                             ? need_positive(rope->scaling, "factor", &factor)
+                             : OR_OK;
+    status = status != OR_OK ? status : add_tensor(config, config->arch->rope_factors, dims / 2);
+    for (uint32_t i = 0; status == OR_OK && i < dims / 2; i++) {
+        config->ropes[0].values[i] = i < rotated ? (float)factor : STILL;
     }
     return status;
 }
@@ -345,6 +364,9 @@ static or_status_t write_scaling(or_json_t json, const rope_t *rope, uint32_t di
     if (is_type(rope, "llama3")) {
         return add_llama3(rope, dims, config);
     }
+    if (is_type(rope, "proportional")) {
+        return add_proportional(rope, dims, config);
+    }
     if (is_type(rope, "longrope") || is_type(rope, "su")) {
         return add_longrope(json, rope, dims, config, writer);
     }
@@ -386,7 +408,7 @@ or_status_t or_hf_rope_read(or_json_t json, or_gguf_writer_t *writer, or_hf_conf
         return status;
     }
     if (!(main.rotated > 0 && main.rotated <= 1) ||
-        (main.rotated < 1 && !family->may_rotate_parts)) {
+        (main.rotated < 1 && !family->may_rotate_parts && !is_type(&main, "proportional"))) {
         return or_fail(OR_ERR_UNSUPPORTED,
                        "%s: \"partial_rotary_factor\" is %g, which this version does not do in %s",
                        json.path, main.rotated, family->name);
@@ -398,7 +420,8 @@ or_status_t or_hf_rope_read(or_json_t json, or_gguf_writer_t *writer, or_hf_conf
     if (!is_type(&local, "default")) {
         return fail_scaling(&local, config, "in layers with a window, which is not known for");
     }
-    uint32_t dims = (uint32_t)((config->shape.head_dim - config->shape.latent) * main.rotated);
+    const double part = is_type(&main, "proportional") ? 1 : main.rotated;
+    uint32_t dims = (uint32_t)((config->shape.head_dim - config->shape.latent) * part);
     if (dims == 0 || dims % 2 != 0 || !(main.base > 1) || !(local.base > 1)) {
         return or_fail(OR_ERR_FORMAT, "%s: %u elements of a head are rotated, with a base of %g",
                        json.path, dims, main.base);

@@ -138,6 +138,31 @@ static or_status_t add_embeddings(const or_plan_names_t *names)
     return status;
 }
 
+// What makes the layers' own inputs.
+static or_status_t add_inputs(const or_plan_names_t *names)
+{
+    const or_hf_config_t *config = names->plan->config;
+    const or_hf_family_t *family = config->family;
+    const or_model_shape_t *shape = &config->shape;
+    const uint32_t all = shape->layers * shape->layer_input;
+    if (shape->layer_input == 0) {
+        return OR_OK;
+    }
+    or_status_t status =
+        add_outer(names, config->arch->input_embedding, family->input_embedding,
+                  (or_convert_item_t){.rows = shape->vocab_size, .width = all, .type = ANY_TYPE});
+    status =
+        status != OR_OK
+            ? status
+            : add_outer(names, config->arch->input_projection, family->input_projection,
+                        (or_convert_item_t){.rows = all, .width = shape->width, .type = ANY_TYPE});
+    return status != OR_OK
+               ? status
+               : add_outer(names, config->arch->input_norm, family->input_norm,
+                           (or_convert_item_t){
+                               .rows = 1, .width = shape->layer_input, .is_vector = true});
+}
+
 static or_status_t add_ropes(or_convert_plan_t *plan)
 {
     or_status_t status = OR_OK;
@@ -220,7 +245,8 @@ static or_convert_item_t item_of(const or_hf_config_t *config, const or_hf_tenso
 {
     static const char ending[] = "_norm.weight";
     const or_hf_family_t *family = config->family;
-    const or_model_shape_t *shape = &config->shape;
+    const or_model_shape_t own = or_arch_layer_shape(&config->shape, tensor->layer);
+    const or_model_shape_t *shape = &own;
     const size_t length = strlen(row->suffix), end = sizeof ending - 1;
     const bool is_norm = length > end && strcmp(row->suffix + length - end, ending) == 0;
     const bool vector = row->outputs == OR_DIM_ONE;
@@ -334,6 +360,18 @@ static or_status_t add_row(const or_plan_names_t *names, uint32_t layer,
                                                       : add_named(names->plan, name, &item);
 }
 
+// K and V of a layer that attends to another's may be there all the same.
+static or_status_t leave_out(const or_plan_names_t *names, uint32_t layer,
+                             const or_arch_tensor_t *row)
+{
+    const or_hf_tensor_t tensor = {.layer = layer, .suffix = row->suffix};
+    char name[128] = "";
+    bool has = false;
+    uint64_t source;
+    or_status_t status = or_plan_find_name(names, &tensor, name, sizeof name, &has);
+    return status == OR_OK && has ? or_plan_find_tensor(names->plan, name, &source) : status;
+}
+
 static or_status_t add_layers(const or_plan_names_t *names)
 {
     const or_hf_config_t *config = names->plan->config;
@@ -342,7 +380,9 @@ static or_status_t add_layers(const or_plan_names_t *names)
         const or_arch_tensor_t *row = config->arch->layer_tensors;
         for (; status == OR_OK && row->suffix != NULL; row++) {
             bool has = row->part == 0 && or_arch_layer_has(&config->shape, row, layer);
-            status = has ? add_row(names, layer, row) : OR_OK;
+            status = has                             ? add_row(names, layer, row)
+                     : row->layers == OR_WITH_OWN_KV ? leave_out(names, layer, row)
+                                                     : OR_OK;
         }
     }
     return status;
@@ -395,6 +435,7 @@ or_status_t or_convert_plan(or_convert_plan_t *plan)
     }
     const or_plan_names_t names = find_prefix(plan);
     or_status_t status = add_embeddings(&names);
+    status = status != OR_OK ? status : add_inputs(&names);
     status = status != OR_OK ? status : add_ropes(plan);
     status = status != OR_OK ? status : add_layers(&names);
     status = status != OR_OK ? status : add_output(&names);

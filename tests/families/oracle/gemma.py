@@ -1,9 +1,12 @@
 """Gemma's families: norms that GGUF has with 1 added, scaled embeddings that are the head, GELU, softcaps, windows."""
+import math
+
 import gguf
 import transformers as tf
 
 from dense import BASE, PLAIN, Dense
-from family import identity
+from family import identity, zero
+from recipe import VOCAB
 
 WINDOW = 64
 
@@ -106,20 +109,29 @@ class Gemma4(Gemma2):
     rope = {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25}
     infinity = 1e30  # divides the frequencies of the rest of a head
 
+    inputs = shared = 0  # elements of a layer's own input; layers that attend to K and V of others
+
     def is_whole(self, layer):
         return layer == self.layers - 1
+
+    def has_kv(self, layer):
+        return layer < self.layers - self.shared
+
+    def takes_key(self, layer):
+        """Is the layer's V its K, of which there are fewer heads?"""
+        return self.is_whole(layer) and self.variant == 0
 
     def config(self):
         kinds = ["full_attention" if self.is_whole(layer) else "sliding_attention" for layer in range(self.layers)]
         shared = self.variant == 0
         return super().config() | dict(rope_parameters={"full_attention": self.rope, "sliding_attention": PLAIN}, layer_types=kinds,
                                        global_head_dim=self.whole_head_dim, num_global_key_value_heads=self.whole_kv_heads if shared else None,
-                                       attention_k_eq_v=shared, hidden_size_per_layer_input=0, num_kv_shared_layers=0)
+                                       attention_k_eq_v=shared, hidden_size_per_layer_input=self.inputs, num_kv_shared_layers=self.shared)
 
     def metadata(self):
         add = self.recipe.add
         self.common_metadata()
-        kv_heads = [self.whole_kv_heads if self.is_whole(layer) and self.variant == 0 else self.kv_heads for layer in range(self.layers)]
+        kv_heads = [self.whole_kv_heads if self.takes_key(layer) else self.kv_heads for layer in range(self.layers)]
         self.recipe.metadata = [entry for entry in self.recipe.metadata if entry[0] != "add_head_count_kv"]
         add("add_head_count_kv", kv_heads)
         add("add_layer_norm_rms_eps", self.epsilon)
@@ -134,22 +146,25 @@ class Gemma4(Gemma2):
         add("add_sliding_window", WINDOW)
         add("add_sliding_window_pattern", [not self.is_whole(layer) for layer in range(self.layers)])
         add("add_final_logit_softcapping", self.softcaps["final_logit_softcapping"])
-        add("add_embedding_length_per_layer_input", 0)
-        add("add_shared_kv_layers", 0)
+        add("add_embedding_length_per_layer_input", self.inputs)
+        add("add_shared_kv_layers", self.shared)
         rotated = int(self.rope["partial_rotary_factor"] * self.whole_head_dim // 2)
         self.recipe.give("rope_freqs.weight", [1.0] * rotated + [self.infinity] * (self.whole_head_dim // 2 - rotated))
 
     def attention(self, ours, theirs):
-        whole = self.is_whole(int(ours.split(".")[1]))
+        layer = int(ours.split(".")[1])
+        whole = self.is_whole(layer)
         size = self.whole_head_dim if whole else self.head_dim
-        kv_heads = self.whole_kv_heads if whole and self.variant == 0 else self.kv_heads
+        kv_heads = self.whole_kv_heads if self.takes_key(layer) else self.kv_heads
         self.project(ours + "attn_q", theirs + "q_proj", "q", self.heads * size, self.width)
-        self.project(ours + "attn_k", theirs + "k_proj", "k", kv_heads * size, self.width)
-        if not (whole and self.variant == 0):
+        if self.has_kv(layer):
+            self.project(ours + "attn_k", theirs + "k_proj", "k", kv_heads * size, self.width)
+        if self.has_kv(layer) and not self.takes_key(layer):
             self.project(ours + "attn_v", theirs + "v_proj", "v", kv_heads * size, self.width)
         self.project(ours + "attn_output", theirs + "o_proj", "o", self.width, self.heads * size)
         self.norm_before(ours + "attn_q_norm", theirs + "q_norm", size, self.head_norm)
-        self.norm_before(ours + "attn_k_norm", theirs + "k_norm", size, self.head_norm)
+        if self.has_kv(layer):
+            self.norm_before(ours + "attn_k_norm", theirs + "k_norm", size, self.head_norm)
 
     def layer(self, ours, theirs):
         super().layer(ours, theirs)
@@ -168,4 +183,58 @@ class Gemma4(Gemma2):
                        "norm of heads of Q": lambda model: identity(model, "q_norm"), "norm of heads of K": lambda model: identity(model, "k_norm")}
 
 
-FAMILIES = [Gemma, Gemma2, Gemma3, Gemma4]
+class Gemma4Shared(Gemma4):
+    """The smaller sizes' kind. The last layers attend to K and V of the last layers of their kinds before them, in the first model with a feed-forward of twice the
+    size; each layer gets something of the token besides. Of the layers with K and V of their own
+    the last but one has a window and the last has none: llama.cpp knows no other order."""
+    name, architecture = "gemma4-shared", "gemma4"
+    inputs, shared = 32, 2
+
+    def vary(self):
+        self.layers = 8 if self.variant == 0 else 6
+
+    def is_whole(self, layer):
+        return layer in (5, 7) if self.variant == 0 else layer in (3, 5)
+
+    def config(self):
+        return super().config() | dict(attention_k_eq_v=False, num_global_key_value_heads=None, use_double_wide_mlp=self.variant == 0,
+                                       vocab_size_per_layer_input=VOCAB)
+
+    def metadata(self):
+        super().metadata()
+        self.recipe.metadata = [entry for entry in self.recipe.metadata if entry[0] != "add_feed_forward_length"]
+        self.recipe.add("add_feed_forward_length", [self.ffn_of(layer) for layer in range(self.layers)])
+
+    def ffn_of(self, layer):
+        return 2 * self.ffn if self.variant == 0 and not self.has_kv(layer) else self.ffn
+
+    def embed(self):
+        super().embed()
+        all_inputs = self.layers * self.inputs
+        self.set("model.embed_tokens_per_layer.weight", self.recipe.draw("per_layer_token_embd.weight", (VOCAB, all_inputs), 1 / math.sqrt(self.inputs)))
+        self.project("per_layer_model_proj", "model.per_layer_model_projection", "inputs", all_inputs, self.width)
+        self.norm_before("per_layer_proj_norm", "model.per_layer_projection_norm", self.inputs)
+
+    def takes_key(self, layer):
+        return False
+
+    def feed_forward(self, ours, theirs):
+        usual, self.ffn = self.ffn, self.ffn_of(int(ours.split(".")[1]))
+        super().feed_forward(ours, theirs)
+        self.ffn = usual
+
+    def layer(self, ours, theirs):
+        super().layer(ours, theirs)
+        self.project(ours + "inp_gate", theirs + "per_layer_input_gate", "gate", self.inputs, self.width)
+        self.project(ours + "proj", theirs + "per_layer_projection", "projection", self.width, self.inputs)
+        self.norm_before(ours + "post_norm", theirs + "post_per_layer_input_norm", around=self.branch)
+
+    def mutants(self):
+        return super().mutants() | {
+            "what inputs have of the token": lambda model: zero(model, "embed_tokens_per_layer.weight"),
+            "what inputs have of the embedding": lambda model: zero(model, "per_layer_model_projection.weight"),
+            "norm of inputs": lambda model: identity(model, "per_layer_projection_norm"),
+            "norm behind inputs": lambda model: identity(model, "post_per_layer_input_norm")}
+
+
+FAMILIES = [Gemma, Gemma2, Gemma3, Gemma4, Gemma4Shared]

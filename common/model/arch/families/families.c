@@ -10,6 +10,7 @@ const or_arch_t *const or_architectures[] = {
     &or_arch_gemma,
     &or_arch_gemma2,
     &or_arch_gemma3,
+    &or_arch_gemma4,
     &or_arch_olmo2,
     &or_arch_granite,
     &or_arch_smollm3,

@@ -47,6 +47,8 @@ typedef struct {
     const char *name;         // general.architecture of GGUF
     const char *outer;        // before all names but the head's; a checkpoint may leave it out
     const char *layers, *embedding, *positions, *norm; // below it; positions NULL: none are learned
+    // What makes the layers' own inputs, of models that have these; NULL: none has.
+    const char *input_embedding, *input_projection, *input_norm;
     const or_hf_name_t *names; // of modules, before those of Llama's kind; ends with a zeroed row
     const or_hf_counts_t *counts;         // keys
     const or_hf_expert_counts_t *experts; // NULL: the FFN is not experts

@@ -1,144 +1,9 @@
-#include "launch/model/convert/families.h"
+#include "launch/model/convert/families/families.h"
 
 #include <stdio.h>
 #include <string.h>
 
-// ---- names of modules ----
-
-// Llama's kind, which the others change in part.
-static const or_hf_name_t llama_names[] = {
-    {"attn_norm", "input_layernorm"},
-    {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},
-    {"attn_qkv", "self_attn.qkv_proj"},
-    {"attn_q_norm", "self_attn.q_norm"},
-    {"attn_k_norm", "self_attn.k_norm"},
-    {"attn_output", "self_attn.o_proj"},
-    {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"},
-    {"ffn_gate_inp", "mlp.gate"},
-    {"ffn_gate_exps", "mlp.experts.#.gate_proj"},
-    {"ffn_up_exps", "mlp.experts.#.up_proj"},
-    {"ffn_down_exps", "mlp.experts.#.down_proj"},
-    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
-    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj"},
-    {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
-    {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
-    {0},
-};
-
-static const or_hf_name_t no_names[] = {{0}};
-
-static const or_hf_name_t fused_names[] = {{"ffn_up", "mlp.gate_up_proj"}, {0}};
-
-static const or_hf_name_t gemma2_names[] = {
-    {"post_attention_norm", "post_attention_layernorm"},
-    {"ffn_norm", "pre_feedforward_layernorm"},
-    {"post_ffw_norm", "post_feedforward_layernorm"},
-    {0},
-};
-
-static const or_hf_name_t olmo2_names[] = {
-    {"post_attention_norm", "post_attention_layernorm"},
-    {"post_ffw_norm", "post_feedforward_layernorm"},
-    {0},
-};
-
-static const or_hf_name_t glm4_names[] = {
-    {"ffn_up", "mlp.gate_up_proj"},
-    {"post_attention_norm", "post_self_attn_layernorm"},
-    {"post_ffw_norm", "post_mlp_layernorm"},
-    {0},
-};
-
-static const or_hf_name_t starcoder2_names[] = {
-    {"ffn_up", "mlp.c_fc"},
-    {"ffn_down", "mlp.c_proj"},
-    {0},
-};
-
-static const or_hf_name_t gpt2_names[] = {
-    {"attn_norm", "ln_1"},
-    {"attn_qkv", "attn.c_attn"},
-    {"attn_output", "attn.c_proj"},
-    {"ffn_norm", "ln_2"},
-    {"ffn_up", "mlp.c_fc"},
-    {"ffn_down", "mlp.c_proj"},
-    {0},
-};
-
-static const or_hf_name_t falcon_names[] = {
-    {"attn_norm", "ln_mlp"},
-    {"attn_norm", "input_layernorm"},
-    {"attn_norm_2", "ln_attn"},
-    {"attn_qkv", "self_attention.query_key_value"},
-    {"attn_output", "self_attention.dense"},
-    {"ffn_up", "mlp.dense_h_to_4h"},
-    {"ffn_down", "mlp.dense_4h_to_h"},
-    {0},
-};
-
-static const or_hf_name_t opt_names[] = {
-    {"attn_norm", "self_attn_layer_norm"},
-    {"attn_output", "self_attn.out_proj"},
-    {"ffn_norm", "final_layer_norm"},
-    {"ffn_up", "fc1"},
-    {"ffn_down", "fc2"},
-    {0},
-};
-
-static const or_hf_name_t mixtral_names[] = {
-    {"ffn_gate_inp", "block_sparse_moe.gate"},
-    {"ffn_gate_exps", "block_sparse_moe.experts.#.w1"},
-    {"ffn_up_exps", "block_sparse_moe.experts.#.w3"},
-    {"ffn_down_exps", "block_sparse_moe.experts.#.w2"},
-    {0},
-};
-
-#define NAMES_SHARED                                                                               \
-    {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},                                            \
-        {"ffn_up_shexp", "mlp.shared_experts.up_proj"},                                            \
-        {"ffn_down_shexp", "mlp.shared_experts.down_proj"},                                        \
-    {                                                                                              \
-        "exp_probs_b.bias", "mlp.gate.e_score_correction_bias"                                     \
-    }
-
-static const or_hf_name_t glm4moe_names[] = {
-    {"post_attention_norm", "post_attention_layernorm"},
-    NAMES_SHARED,
-    {0},
-};
-
-static const or_hf_name_t deepseek_names[] = {
-    {"attn_q_a", "self_attn.q_a_proj"},
-    {"attn_q_a_norm", "self_attn.q_a_layernorm"},
-    {"attn_q_b", "self_attn.q_b_proj"},
-    {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
-    {"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
-    {"attn_k_b", "self_attn.kv_b_proj"},
-    {"attn_v_b", "self_attn.kv_b_proj"},
-    NAMES_SHARED,
-    {0},
-};
-
-static const or_hf_name_t gpt_oss_names[] = {
-    {"attn_sinks.weight", "self_attn.sinks"},
-    {"post_attention_norm", "post_attention_layernorm"},
-    {"ffn_gate_inp", "mlp.router"},
-    {"ffn_gate_exps.weight", "mlp.experts.gate_up_proj"},
-    {"ffn_gate_exps.weight", "mlp.experts.gate_up_proj_blocks"},
-    {"ffn_gate_exps.bias", "mlp.experts.gate_up_proj_bias"},
-    {"ffn_up_exps.weight", "mlp.experts.gate_up_proj"},
-    {"ffn_up_exps.weight", "mlp.experts.gate_up_proj_blocks"},
-    {"ffn_up_exps.bias", "mlp.experts.gate_up_proj_bias"},
-    {"ffn_down_exps.weight", "mlp.experts.down_proj"},
-    {"ffn_down_exps.weight", "mlp.experts.down_proj_blocks"},
-    {"ffn_down_exps.bias", "mlp.experts.down_proj_bias"},
-    {0},
-};
+#include "launch/model/convert/families/names.h"
 
 // ---- keys of config.json ----
 
@@ -180,6 +45,11 @@ static const or_hf_number_t rms_numbers[] = {
 static const or_hf_number_t gemma2_numbers[] = {
     {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
     {"attn_logit_softcapping", "attn_logit_softcapping"},
+    {"final_logit_softcapping", "final_logit_softcapping"},
+    {0},
+};
+static const or_hf_number_t gemma4_numbers[] = {
+    {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
     {"final_logit_softcapping", "final_logit_softcapping"},
     {0},
 };
@@ -234,6 +104,14 @@ static const or_hf_rule_t gemma3_rules[] = {
     {"attn_logit_softcapping", ""},
     {"final_logit_softcapping", ""},
     {"use_bidirectional_attention", "false"},
+    {0},
+};
+// Of texts alone attention is causal also where it is said to be otherwise in images.
+static const or_hf_rule_t gemma4_rules[] = {
+    {"hidden_activation", "gelu_pytorch_tanh"},
+    {"attention_bias", "false"},
+    {"use_bidirectional_attention", "vision"},
+    {"enable_moe_block", "false"},
     {0},
 };
 static const or_hf_rule_t starcoder2_rules[] = {
@@ -329,85 +207,93 @@ static const or_hf_rule_t olmoe_rules[] = {
 #define ROTATED .rope_base = 10000, .rotated = 1
 #define PHIMOE                                                                                     \
     PLACES, .numbers = rms_numbers, .rules = phimoe_rules, .rope_base = 1000000, .rotated = 1,     \
-            .names = mixtral_names, .experts = &mixtral_experts, .needs_kv_heads = true
+            .names = or_hf_mixtral_names, .experts = &mixtral_experts, .needs_kv_heads = true
 
 static const or_hf_family_t families[] = {
-    {"LlamaForCausalLM", "llama", PLACES, NUMBERS, ROTATED, .names = no_names,
+    {"LlamaForCausalLM", "llama", PLACES, NUMBERS, ROTATED, .names = or_hf_no_names,
      .pairs_halves = true},
-    {"MistralForCausalLM", "llama", PLACES, NUMBERS, ROTATED, .names = no_names,
+    {"MistralForCausalLM", "llama", PLACES, NUMBERS, ROTATED, .names = or_hf_no_names,
      .pairs_halves = true, .needs_kv_heads = true},
-    {"Qwen2ForCausalLM", "qwen2", PLACES, NUMBERS, ROTATED, .names = no_names,
+    {"Qwen2ForCausalLM", "qwen2", PLACES, NUMBERS, ROTATED, .names = or_hf_no_names,
      .needs_kv_heads = true, .windows_from_layer = true},
-    {"Qwen3ForCausalLM", "qwen3", PLACES, NUMBERS, ROTATED, .names = no_names, .head_dim = 128,
-     .needs_kv_heads = true, .windows_from_layer = true},
-    {"Phi3ForCausalLM", "phi3", PLACES, NUMBERS, ROTATED, .names = fused_names,
+    {"Qwen3ForCausalLM", "qwen3", PLACES, NUMBERS, ROTATED, .names = or_hf_no_names,
+     .head_dim = 128, .needs_kv_heads = true, .windows_from_layer = true},
+    {"Phi3ForCausalLM", "phi3", PLACES, NUMBERS, ROTATED, .names = or_hf_fused_names,
      .may_rotate_parts = true},
     {"GemmaForCausalLM", "gemma", PLACES, ROTATED, .numbers = rms_numbers, .rules = gemma_rules,
-     .names = no_names, .head_dim = 256, .needs_kv_heads = true, .is_tied = true,
+     .names = or_hf_no_names, .head_dim = 256, .needs_kv_heads = true, .is_tied = true,
      .norms_less_one = true},
     {"Gemma2ForCausalLM", "gemma2", PLACES, ROTATED, .numbers = gemma2_numbers,
-     .rules = gemma_rules, .names = gemma2_names, .head_dim = 256, .needs_kv_heads = true,
+     .rules = gemma_rules, .names = or_hf_gemma2_names, .head_dim = 256, .needs_kv_heads = true,
      .is_tied = true, .norms_less_one = true, .scales_by_scalar = true},
     {"Gemma3ForCausalLM", "gemma3", PLACES, .rope_base = 1000000, .rotated = 1,
-     .numbers = rms_numbers, .rules = gemma3_rules, .names = gemma2_names, .head_dim = 256,
+     .numbers = rms_numbers, .rules = gemma3_rules, .names = or_hf_gemma2_names, .head_dim = 256,
      .needs_kv_heads = true, .is_tied = true, .norms_less_one = true, .scales_by_scalar = true},
-    {"Olmo2ForCausalLM", "olmo2", PLACES, NUMBERS, ROTATED, .names = olmo2_names},
+    {"Gemma4ForCausalLM", "gemma4", PLACES, .rope_base = 1000000, .rotated = 0.25,
+     .numbers = gemma4_numbers, .rules = gemma4_rules, .names = or_hf_gemma4_names, .head_dim = 256,
+     .needs_kv_heads = true, .is_tied = true, .lists_windows = true, .window = 512,
+     .input_embedding = "embed_tokens_per_layer.weight",
+     .input_projection = "per_layer_model_projection.weight",
+     .input_norm = "per_layer_projection_norm.weight"},
+    {"Olmo2ForCausalLM", "olmo2", PLACES, NUMBERS, ROTATED, .names = or_hf_olmo2_names},
     {"GraniteForCausalLM", "granite", PLACES, ROTATED, .numbers = granite_numbers,
-     .rules = silu_rules, .names = no_names, .pairs_halves = true},
+     .rules = silu_rules, .names = or_hf_no_names, .pairs_halves = true},
     {"SmolLM3ForCausalLM", "smollm3", PLACES, NUMBERS, .rope_base = 2000000, .rotated = 1,
-     .names = no_names, .needs_kv_heads = true, .is_tied = true, .pairs_halves = true},
+     .names = or_hf_no_names, .needs_kv_heads = true, .is_tied = true, .pairs_halves = true},
     {"Glm4ForCausalLM", "glm4", PLACES, NUMBERS, .rope_base = 10000, .rotated = 0.5,
-     .names = glm4_names, .head_dim = 128, .needs_kv_heads = true, .may_rotate_parts = true},
+     .names = or_hf_glm4_names, .head_dim = 128, .needs_kv_heads = true, .may_rotate_parts = true},
     {"Starcoder2ForCausalLM", "starcoder2", PLACES, ROTATED, .numbers = starcoder2_numbers,
-     .rules = starcoder2_rules, .names = starcoder2_names, .needs_kv_heads = true, .is_tied = true},
+     .rules = starcoder2_rules, .names = or_hf_starcoder2_names, .needs_kv_heads = true,
+     .is_tied = true},
     {"Ernie4_5ForCausalLM", "ernie4_5", PLACES, NUMBERS, .rope_base = 500000, .rotated = 1,
-     .names = no_names, .head_dim = 128, .needs_kv_heads = true, .is_tied = true},
+     .names = or_hf_no_names, .head_dim = 128, .needs_kv_heads = true, .is_tied = true},
     {"GPT2LMHeadModel", "gpt2", .outer = "transformer.", .layers = "h.", .embedding = "wte.weight",
-     .positions = "wpe.weight", .norm = "ln_f", .names = gpt2_names, .counts = &gpt2_counts,
+     .positions = "wpe.weight", .norm = "ln_f", .names = or_hf_gpt2_names, .counts = &gpt2_counts,
      .numbers = gpt2_numbers, .rules = gpt2_rules, .ignored = ".attn.bias .attn.masked_bias",
      .is_tied = true, .has_inputs_first = true, .may_lack_ffn = true},
-    {"Ministral3ForCausalLM", "mistral3", PLACES, NUMBERS, ROTATED, .names = no_names,
+    {"Ministral3ForCausalLM", "mistral3", PLACES, NUMBERS, ROTATED, .names = or_hf_no_names,
      .head_dim = 128, .pairs_halves = true, .needs_kv_heads = true, .queries_grow = true},
     {"CohereForCausalLM", "command-r", PLACES, .numbers = cohere_numbers, .rules = cohere_rules,
-     .rope_base = 500000, .rotated = 1, .names = no_names, .is_tied = true},
+     .rope_base = 500000, .rotated = 1, .names = or_hf_no_names, .is_tied = true},
     {"Cohere2ForCausalLM", "cohere2", PLACES, ROTATED, .numbers = cohere_numbers,
-     .rules = cohere_rules, .names = no_names, .is_tied = true, .rotates_windows = true},
-    {"Exaone4ForCausalLM", "exaone4", PLACES, NUMBERS, ROTATED, .names = olmo2_names,
+     .rules = cohere_rules, .names = or_hf_no_names, .is_tied = true, .rotates_windows = true},
+    {"Exaone4ForCausalLM", "exaone4", PLACES, NUMBERS, ROTATED, .names = or_hf_olmo2_names,
      .needs_kv_heads = true, .rotates_windows = true, .lists_windows = true},
     {"FalconForCausalLM", "falcon", .outer = "transformer.", .layers = "h.",
-     .embedding = "word_embeddings.weight", .norm = "ln_f", .names = falcon_names,
+     .embedding = "word_embeddings.weight", .norm = "ln_f", .names = or_hf_falcon_names,
      .counts = &falcon_counts, .numbers = falcon_numbers, .rules = falcon_rules,
      .ignored = ".rotary_emb.inv_freq", ROTATED, .context = 2048, .is_tied = true,
      .may_lack_ffn = true, .groups_heads = true},
     {"OPTForCausalLM", "opt", .outer = "model.decoder.", .layers = "layers.",
      .embedding = "embed_tokens.weight", .positions = "embed_positions.weight",
-     .norm = "final_layer_norm", .names = opt_names, .counts = &opt_counts, .numbers = opt_numbers,
-     .rules = opt_rules, .ignored = "", .is_tied = true, .positions_before = 2},
+     .norm = "final_layer_norm", .names = or_hf_opt_names, .counts = &opt_counts,
+     .numbers = opt_numbers, .rules = opt_rules, .ignored = "", .is_tied = true,
+     .positions_before = 2},
     {"MixtralForCausalLM", "llama", PLACES, NUMBERS, .rope_base = 1000000, .rotated = 1,
-     .names = mixtral_names, .experts = &mixtral_experts, .pairs_halves = true,
+     .names = or_hf_mixtral_names, .experts = &mixtral_experts, .pairs_halves = true,
      .needs_kv_heads = true},
     {"Qwen2MoeForCausalLM", "qwen2moe", PLACES, ROTATED, .numbers = rms_numbers,
-     .rules = qwen2_experts_rules, .names = no_names, .experts = &qwen2_experts,
+     .rules = qwen2_experts_rules, .names = or_hf_no_names, .experts = &qwen2_experts,
      .needs_kv_heads = true, .windows_from_layer = true},
     {"Qwen3MoeForCausalLM", "qwen3moe", PLACES, ROTATED, .numbers = rms_numbers,
-     .rules = qwen3_experts_rules, .names = no_names, .experts = &qwen3_experts,
+     .rules = qwen3_experts_rules, .names = or_hf_no_names, .experts = &qwen3_experts,
      .needs_kv_heads = true, .windows_from_layer = true},
     {"OlmoeForCausalLM", "olmoe", PLACES, ROTATED, .numbers = rms_numbers, .rules = olmoe_rules,
-     .names = no_names, .experts = &mixtral_experts},
+     .names = or_hf_no_names, .experts = &mixtral_experts},
     {"GptOssForCausalLM", "gpt-oss", PLACES, .numbers = rms_numbers, .rules = gpt_oss_rules,
-     .rope_base = 150000, .rotated = 1, .names = gpt_oss_names, .experts = &mixtral_experts,
+     .rope_base = 150000, .rotated = 1, .names = or_hf_gpt_oss_names, .experts = &mixtral_experts,
      .head_dim = 64, .needs_kv_heads = true, .stacks_experts = true, .needs_scaling = true,
      .window = 128},
     {"PhiMoEForCausalLM", "phimoe", PHIMOE}, // as it was published
     {"PhimoeForCausalLM", "phimoe", PHIMOE}, // as transformers has it
     {"Glm4MoeForCausalLM", "glm4moe", PLACES, .numbers = routed_numbers, .rules = glm4moe_rules,
-     .rope_base = 10000, .rotated = 0.5, .names = glm4moe_names, .experts = &routed_experts,
+     .rope_base = 10000, .rotated = 0.5, .names = or_hf_glm4moe_names, .experts = &routed_experts,
      .needs_kv_heads = true, .may_rotate_parts = true, .gates_by_sigmoid = true},
     {"DeepseekV2ForCausalLM", "deepseek2", PLACES, ROTATED, .numbers = routed_numbers,
-     .rules = deepseek2_rules, .names = deepseek_names, .experts = &routed_experts,
+     .rules = deepseek2_rules, .names = or_hf_deepseek_names, .experts = &routed_experts,
      .tells_routing = true, .has_latent = true},
     {"DeepseekV3ForCausalLM", "deepseek2", PLACES, ROTATED, .numbers = routed_numbers,
-     .rules = deepseek3_rules, .names = deepseek_names, .experts = &routed_experts,
+     .rules = deepseek3_rules, .names = or_hf_deepseek_names, .experts = &routed_experts,
      .gates_by_sigmoid = true, .tells_routing = true, .has_latent = true},
 };
 
@@ -462,7 +348,8 @@ bool or_hf_layer_name(const or_hf_family_t *family, const or_hf_tensor_t *tensor
         return whole != NULL;
     }
     bool own = find_module(family->names, suffix, length, 0) != NULL;
-    const char *module = find_module(own ? family->names : llama_names, suffix, length, choice);
+    const char *module =
+        find_module(own ? family->names : or_hf_llama_names, suffix, length, choice);
     if (module == NULL) {
         return false;
     }
