@@ -195,7 +195,7 @@ or_status_t or_cache_create(or_model_t *model, const or_cache_room_t *room)
 
 // ---- from the shape alone ----
 
-// What all layers keep K and V of, as two caches whose layers are alike: of those that keep whole texts, and of those that have a
+// The K and V that all layers keep, as two caches whose layers are alike: of those that keep whole texts, and of those that have a
 // window.
 typedef struct {
     or_kv_shape_t whole, bounded;

@@ -7,7 +7,7 @@ typedef struct {
     bool held;
 } slot_t;
 
-// What is known of an expert of a layer.
+// An expert of a layer.
 typedef struct {
     uint32_t slot;
     uint32_t uses;

@@ -50,7 +50,7 @@ static or_matrix_t *matrix_of(or_model_t *model, uint32_t layer, uint32_t which)
     return matrices[which];
 }
 
-// Of a layer without experts, and of a rank without a part of them, nothing is here.
+// A layer without experts, and a rank without a part of them, have nothing here.
 static bool is_here(const or_matrix_t *matrix)
 {
     return matrix->experts > 1 && matrix->memory != NULL && matrix->bytes > 0;

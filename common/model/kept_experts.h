@@ -20,7 +20,7 @@
 
 typedef struct or_kept_experts or_kept_experts_t;
 
-// Where the three matrices of an expert are in a slot, of whatever layer; each begins so far in its first page as in the file.
+// The places of an expert's three matrices in a slot, whatever its layer; each begins so far in its first page as in the file.
 typedef struct {
     uint64_t offsets[3]; // gate, up, down
     uint64_t bytes;      // of a slot; 0: the rank has no part of experts

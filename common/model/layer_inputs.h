@@ -29,7 +29,7 @@ void or_layer_inputs_free(or_model_t *model);
 // Before the first layer, where h is the rows' embeddings: the products, and then what each row lacks.
 void or_layer_inputs_project(or_model_t *model, uint32_t rows);
 void or_layer_inputs_join(const or_model_t *model, uint32_t row);
-// Of a layer, where h is x: the gate, its product with the layer's input, and sums of that.
+// A layer's part, where h is x: the gate, its product with the layer's input, and sums of that.
 void or_layer_inputs_gate(or_model_t *model, const or_layer_t *layer, uint32_t rows);
 void or_layer_inputs_gelu(const or_model_t *model, uint32_t layer, uint32_t row);
 void or_layer_inputs_raise(or_model_t *model, const or_layer_t *layer, uint32_t rows);

@@ -77,7 +77,7 @@ typedef struct {
     // have a window the file then says: a bit for each.
     uint32_t window_kv_heads, window_head_dim;
     uint64_t windowed[OR_LAYERS_MAX / 64];
-    // Of its smaller models, else 0: the last layers, which attend to K and V of earlier ones, and the size of their FFN.
+    // In its smaller models, else 0: the last layers, which attend to K and V of earlier ones, and the size of their FFN.
     // Then the elements of what each layer gets of a token besides (layer_inputs.h).
     uint32_t shared_kv_layers, shared_kv_ffn, layer_input;
     // The positions that a row attends to in layers with a window, and how many of those there are; 0: there are none.

@@ -225,7 +225,7 @@ static bool add_kept(or_spans_t *kept, const or_spans_t *spans)
     return added;
 }
 
-// What stays in memory is compared by the file's own threads.
+// Parts that stay in memory are compared by the file's own threads.
 static or_status_t compare_kept(or_streamed_t *s)
 {
     const or_model_t *model = s->model;

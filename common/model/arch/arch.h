@@ -252,7 +252,7 @@ typedef struct {
     const char *output_norm_bias; // NULL: none
     const char *head;             // absent in the file: the embedding is the head
     const char *head_bias;        // [vocab_size], of logits; NULL: none
-    // Of what layers get of a token besides, in files that have it (layer_inputs.h); NULL: none has
+    // The input that each layer gets of a token besides, in files that have it (layer_inputs.h); NULL: none has
     const char *input_embedding, *input_projection, *input_norm;
     const char *rope_factors; // [rope_dims / 2] divide the frequencies; absent in the file: none do
     // The same for files whose context is longer than the original one, and for others (longrope); NULL: there are none

@@ -380,7 +380,7 @@ static or_status_t load_head(or_model_t *model)
                            : or_gpu_take(model->gpu, &model->head.memory, model->head.bytes);
 }
 
-// What makes the inputs of this stage's layers.
+// Tensors that make the inputs of this stage's layers.
 static or_status_t load_inputs(or_model_t *model)
 {
     const or_arch_t *arch = model->arch;

@@ -149,7 +149,7 @@ static void run_passes(fixture_t *f, const case_t *c)
     assert_int_equal(or_model_forward(f->model, rows, c->rows + c->nodes), OR_OK);
 }
 
-// What a cache of this type keeps of a vector.
+// Return the vector as a cache of this type keeps it.
 static void round_vector(or_kv_type_t type, float x[HEAD_DIM])
 {
     uint32_t kept[HEAD_DIM + 1];

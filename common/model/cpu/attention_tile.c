@@ -118,7 +118,7 @@ uint32_t or_attention_pages_of(const or_pass_row_t *rows, or_span_t span)
     return most;
 }
 
-// What the two sides of a page differ in.
+// The differences between the two sides of a page.
 typedef struct {
     or_kv_type_t type;
     const void *(*page)(const or_attention_tile_t *tile, uint32_t block);
