@@ -122,7 +122,7 @@ typedef struct {
     void (*softmax)(float *scores, uint32_t first, uint32_t n);
 
     // For each of some queries, out[i * out_stride + d] = fma(weights[i * weight_stride + p],
-    // values[p][d], out[..]) for p = 0 .. n-1 in order; n <= 32. Continues a part's chain.
+    // values[p][d], out[..]) for p = 0 .. n-1 in order; 1 <= n <= 32. Continues a part's chain.
     void (*attention_values)(const float *weights, size_t weight_stride, uint32_t queries,
                              const or_kv_block_t *values, uint32_t head_dim, uint32_t n, float *out,
                              size_t out_stride);

@@ -321,9 +321,9 @@ static void free_block(const block_t *block)
 static void compare_attention(const or_kernels_t *table, uint64_t *random, test_kind_t kind,
                               uint32_t queries, bool halves)
 {
-    static const uint32_t head_dims[] = {1,  2,  7,  8,  12,  16,  20,  32,
-                                         48, 64, 72, 96, 107, 128, 192, 256};
-    uint32_t head_dim = head_dims[test_below(random, 16)];
+    static const uint32_t head_dims[] = {1,  2,  7,  8,   12,  16,  20,  32,  48,
+                                         64, 72, 96, 107, 128, 192, 256, 512, 576};
+    uint32_t head_dim = head_dims[test_below(random, 18)];
     uint32_t n = 1 + (uint32_t)test_below(random, OR_KV_BLOCK);
     size_t q_stride = head_dim + test_below(random, 5);
     size_t score_stride = OR_KV_BLOCK + test_below(random, 5);

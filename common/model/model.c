@@ -21,6 +21,20 @@ or_status_t or_model_pick_kernels(const or_kernels_t **kernels)
     return OR_OK;
 }
 
+uint64_t or_model_weights_bytes(const or_gguf_t *gguf)
+{
+    const or_arch_t *arch;
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < or_gguf_tensor_count(gguf); i++) {
+        bytes += or_gguf_tensor(gguf, i)->bytes;
+    }
+    if (or_arch_find(gguf, &arch) == OR_OK && arch->input_embedding != NULL) {
+        const or_gguf_tensor_t *read = or_gguf_find_tensor(gguf, arch->input_embedding);
+        bytes -= read != NULL ? read->bytes : 0;
+    }
+    return bytes;
+}
+
 uint64_t or_model_weights_room(uint64_t bytes, uint64_t available)
 {
     return bytes <= available ? bytes : available / 4 * 3;

@@ -161,6 +161,8 @@ or_status_t or_model_load(const or_gguf_t *gguf, const or_model_options_t *optio
 // Free the model, whose sequences must all be closed.
 void or_model_destroy(or_model_t **model_p);
 
+// Return the bytes of a file's weights but for those that are read from it as tokens need them (layer_inputs.h).
+uint64_t or_model_weights_bytes(const or_gguf_t *gguf);
 // Return the memory that weights of so many bytes get where nobody says it (or_model_options_t): all that they need, or of a CPU's
 // `available` memory three quarters.
 uint64_t or_model_weights_room(uint64_t bytes, uint64_t available);

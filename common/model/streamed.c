@@ -225,14 +225,20 @@ static bool add_kept(or_spans_t *kept, const or_spans_t *spans)
     return added;
 }
 
+// Add a matrix that is no layer's.
+static bool add_whole(const or_model_t *model, or_spans_t *kept, const or_matrix_t *matrix)
+{
+    return matrix->memory == NULL || !matrix->borrowed ||
+           or_spans_add_matrix(kept, (uintptr_t)or_packed_begin(model->packed), matrix);
+}
+
 // Parts that stay in memory are compared by the file's own threads.
 static or_status_t compare_kept(or_streamed_t *s)
 {
     const or_model_t *model = s->model;
     or_spans_t kept = {0};
     bool added =
-        model->head.memory == NULL || !model->head.borrowed ||
-        or_spans_add_matrix(&kept, (uintptr_t)or_packed_begin(model->packed), &model->head);
+        add_whole(model, &kept, &model->head) && add_whole(model, &kept, &model->inputs.projection);
     for (uint32_t i = 0; i < s->layer_count; i++) {
         const layer_t *layer = &s->layers[i];
         added = added && (layer->on_disk || add_kept(&kept, &layer->common)) &&

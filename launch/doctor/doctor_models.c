@@ -126,7 +126,6 @@ static void check_room(or_doctor_t *doctor, const or_doctor_model_t *model, cons
 static void check_weights(or_doctor_t *doctor, or_doctor_model_t *model, const or_gguf_t *gguf)
 {
     char types[256];
-    uint64_t bytes = 0;
     name_t name = name_of(model, "weights");
     if (!describe_types(gguf, types, sizeof types)) {
         model->memory = 0;
@@ -136,10 +135,7 @@ static void check_weights(or_doctor_t *doctor, or_doctor_model_t *model, const o
                       "tensors of types that this version cannot compute with: %s", types);
         return;
     }
-    for (uint64_t i = 0; i < or_gguf_tensor_count(gguf); i++) {
-        bytes += or_gguf_tensor(gguf, i)->bytes;
-    }
-    uint64_t cache = model->memory;
+    const uint64_t bytes = or_model_weights_bytes(gguf), cache = model->memory;
     model->memory += bytes;
     or_doctor_say(doctor, OR_CHECK_OK, name.text, NULL,
                   "%s in memory (tensors: %s); %s more for the cache of a full context on a CPU",

@@ -238,7 +238,7 @@ static or_status_t pass_prefill(run_t *run, uint32_t count)
     return status != OR_OK ? status : or_model_logits(run->model, last, 1, run->logits);
 }
 
-// The same step reads the same each time.
+// The last turn of a step: which experts it reads depends on its tokens.
 static void count_reads(const run_t *run, or_step_t *step)
 {
     uint32_t passes = (step->rows + pass_rows(step) - 1) / pass_rows(step);

@@ -410,7 +410,7 @@ static uint32_t cut_tiles(or_model_t *model, uint32_t rows, uint32_t rows_max)
     return count;
 }
 
-// A tile takes as many rows as its scores have room for, but leaves work for all threads.
+// A tile takes as many rows as its scores may be (or_attention_tile_scores), but leaves work for all threads.
 static uint32_t choose_tile_rows(const or_model_t *model, const or_layer_t *layer, uint32_t rows,
                                  size_t stride)
 {

@@ -182,6 +182,9 @@ static or_status_t sum_down(or_model_t *model, const or_pass_op_t *step, uint32_
 
 static or_status_t route(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
 {
+    if (or_experts_is_dense(step->layer)) {
+        return OR_OK;
+    }
     or_experts_route(model, step->layer, rows);
     return or_streamed_experts(model->streamed, model->experts.chosen,
                                rows * model->shape.experts_used);

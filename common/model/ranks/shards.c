@@ -38,8 +38,7 @@ or_status_t or_layers_of_stage(int stage, int stages, uint32_t layers, or_span_t
 // ---- what this rank computes ----
 
 // Return how many heads stay together. Where the attention's output matrix is quantised, a shard must have whole
-// blocks of its inputs, so as many heads stay together as fill a block. All heads together do, or the file would not
-// have opened.
+// blocks of its inputs, so as many heads stay together as fill a block in layers of both kinds.
 static uint32_t heads_in_unit(const or_model_t *model)
 {
     bool quantised = or_tensors_quantised(model, offsetof(or_layer_t, output));
@@ -119,6 +118,13 @@ or_status_t or_share_cut(or_model_t *model)
     share->embeds = ranks->stage == 0;
     share->has_head = ranks->stage == stages - 1;
     share->heads_unit = heads_in_unit(model);
+    if (shape->heads % share->heads_unit !=
+        0) { // where heads of the other kind of layers fill blocks
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "%s: %u heads do not fill whole blocks of attn_output in all layers; "
+                       "its quantised matrices need heads of as many elements",
+                       or_gguf_path(model->gguf), shape->heads);
+    }
     share->heads = or_shards_units(share->shards, shape->heads / share->heads_unit);
     share->heads.begin *= share->heads_unit;
     share->heads.end *= share->heads_unit;

@@ -41,6 +41,10 @@ static void play_steps(or_model_t *model, record_t *record)
         }
         assert_int_equal(or_model_logits(model, count - 1, 1, logits), OR_OK);
         record_bytes(record, logits, vocab * sizeof *logits);
+        if (count == 1 &&
+            or_model_kept_of_all(model).slots > 0) { // layers without experts need none
+            assert_int_equal(or_model_kept_of_pass(model).needed, or_model_reads(model).experts);
+        }
     }
     or_kv_sequence_close(&sequence);
     free(logits);
@@ -131,9 +135,12 @@ static void check_ranks(const char *path, play_t *play, uint32_t rows_max)
     for (size_t w = 0; w < sizeof sizes / sizeof *sizes; w++) {
         const uint64_t least = least_memory_with(path, sizes[w], stages[w], rows_max);
         or_model_options_t leads = with_memory(least), others = with_memory(least + least / 3);
-        leads.rows_max = others.rows_max = rows_max;
+        or_model_options_t ahead =
+            with_memory(2 * least); // has room to read a layer's experts ahead
+        leads.rows_max = others.rows_max = ahead.rows_max = rows_max;
         check_world(path, &(world_t){sizes[w], stages[w], leads, others}, play, &expected);
         check_world(path, &(world_t){sizes[w], stages[w], others, leads}, play, &expected);
+        check_world(path, &(world_t){sizes[w], stages[w], ahead, ahead}, play, &expected);
     }
     free(expected.bytes);
     unlink(packed_path);

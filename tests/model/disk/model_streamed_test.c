@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/gguf/packed.h"
+#include "common/model/spans.h"
 #include "tests/families/family_file.h"
 #include "tests/model/disk/streamed_support.h"
 #include "tests/model/ranks_record.h"
@@ -60,11 +61,78 @@ static void any_weights_have_the_same_bits(void **state)
 static void any_layers_have_the_same_bits(void **state)
 {
     (void)state;
-    static const char *const names[] = {"phi3/1",    "gemma3/0", "qwen3moe/0",
-                                        "glm4moe/0", "phimoe/0", "deepseek-v2/1"};
+    static const char *const names[] = {"phi3/1",   "gemma3/0",      "qwen3moe/0",     "glm4moe/0",
+                                        "phimoe/0", "deepseek-v2/1", "gemma4-shared/0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = family_file_make(names[i]);
         check_model(path, 1);
+        free(path);
+    }
+}
+
+// ---- what is compared ----
+
+// The parts that a load wants compared, and where the file lies: small files are one piece, so no damage would tell.
+static or_spans_t compared;
+static const or_packed_t *compared_of;
+
+or_status_t __real_or_packed_compare_only(or_packed_t *packed, const or_packed_span_t *spans,
+                                          uint32_t count, uint32_t threads);
+or_status_t __wrap_or_packed_compare_only(or_packed_t *packed, const or_packed_span_t *spans,
+                                          uint32_t count, uint32_t threads);
+or_status_t __wrap_or_packed_compare_only(or_packed_t *packed, const or_packed_span_t *spans,
+                                          uint32_t count, uint32_t threads)
+{
+    or_spans_fini(&compared);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(or_spans_add(&compared, spans[i].at, spans[i].at + spans[i].bytes));
+    }
+    or_spans_join(&compared, 0);
+    compared_of = packed;
+    return __real_or_packed_compare_only(packed, spans, count, threads);
+}
+
+static bool is_compared(uint64_t begin, uint64_t end)
+{
+    bool found = false;
+    for (uint32_t i = 0; !found && i < compared.count; i++) {
+        const or_packed_span_t *span = &compared.spans[i];
+        found = span->at <= begin && end <= span->at + span->bytes;
+    }
+    return found;
+}
+
+static void check_all_is_compared(const char *path)
+{
+    model_fixture_t fixture;
+    or_gguf_t *file = NULL;
+    packed_file_make(path);
+    model_fixture_open(&fixture, path, NULL, with_memory(UINT64_C(1) << 40));
+    assert_int_equal(or_model_memory(fixture.model).streamed, 0);
+    assert_int_equal(or_gguf_open(packed_path, &file), OR_OK);
+    for (uint64_t i = 0; i < or_gguf_tensor_count(file); i++) {
+        const or_gguf_tensor_t *tensor = or_gguf_tensor(file, i);
+        char name[OR_PACKED_NAME_BYTES];
+        snprintf(name, sizeof name, "%.*s", (int)tensor->name.length, tensor->name.bytes);
+        const unsigned char *at = or_packed_find(compared_of, name, tensor->bytes);
+        const uint64_t begin = (uint64_t)(at - or_packed_begin(compared_of));
+        if (strcmp(name, OR_PACKED_CHECKSUMS) != 0 && !is_compared(begin, begin + tensor->bytes)) {
+            fail_msg("%s: nobody compares %s", path, name);
+        }
+    }
+    or_gguf_close(&file);
+    model_fixture_close(&fixture);
+    or_spans_fini(&compared);
+    unlink(packed_path);
+}
+
+static void all_that_stays_is_compared(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"phi3/1", "qwen3moe/0", "deepseek-v2/1", "gemma4-shared/0"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = family_file_make(names[i]);
+        check_all_is_compared(path);
         free(path);
     }
 }
@@ -307,6 +375,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_weights_have_the_same_bits),
         cmocka_unit_test(any_layers_have_the_same_bits),
+        cmocka_unit_test(all_that_stays_is_compared),
         cmocka_unit_test(any_memory_gives_the_same_bits),
         cmocka_unit_test(slow_and_simple_disks_give_the_same_bits),
         cmocka_unit_test(a_rank_reads_its_own_part),
