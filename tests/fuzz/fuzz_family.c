@@ -19,7 +19,7 @@
 #define FILE_BYTES_MAX (8u << 20)
 #define PARAMETERS_MAX (1u << 20)
 #define ENTRIES_MAX 64u
-#define TENSORS_MAX 160u
+#define TENSORS_MAX 512u
 #define ALIGNMENT 32u
 #define EDITS_MAX 8u
 

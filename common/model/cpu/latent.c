@@ -130,8 +130,8 @@ void or_latent_project(or_model_t *model, const or_layer_t *layer, uint32_t rows
 void or_latent_norm_query(const or_model_t *model, const float *weight, uint32_t row)
 {
     const or_activations_t *query = &model->latent.query_latent;
-    float *values = query->values + row * query->stride;
     if (weight != NULL) {
+        float *values = query->values + row * query->stride;
         model->kernels->rmsnorm(values, weight, model->shape.query_latent,
                                 model->numbers.norm_epsilon, values);
         or_activations_quantise(query, model->kernels, row);
