@@ -134,6 +134,12 @@ or_status_t or_gguf_get_string(const or_gguf_t *gguf, const char *key, or_gguf_s
 or_status_t or_gguf_get_array(const or_gguf_t *gguf, const char *key, or_gguf_type_t type,
                               or_gguf_array_t *array);
 bool or_gguf_has(const or_gguf_t *gguf, const char *key);
+// A key that a file may lack: where it does, the value that a function above was given is as it was, and
+// that is no error. `got` is that function's answer.
+static inline or_status_t or_gguf_optional(or_status_t got)
+{
+    return got == OR_ERR_NOT_FOUND ? OR_OK : got;
+}
 
 // Element i of a string array (i < count). Constant time.
 or_gguf_string_t or_gguf_array_string(const or_gguf_array_t *array, uint64_t i);

@@ -172,8 +172,7 @@ static or_status_t refuse_later_part(const or_gguf_t *gguf, const part_name_t *n
 static or_status_t read_part_count(const or_gguf_t *gguf, uint32_t *count)
 {
     *count = 1;
-    or_status_t status =
-        or_gguf_has(gguf, "split.count") ? or_gguf_get_u32(gguf, "split.count", count) : OR_OK;
+    or_status_t status = or_gguf_optional(or_gguf_get_u32(gguf, "split.count", count));
     if (status == OR_OK && *count > MAX_PARTS) {
         status = or_fail(OR_ERR_FORMAT, "%s: split.count is %" PRIu32 ", at most %u are possible",
                          gguf->path, *count, MAX_PARTS);

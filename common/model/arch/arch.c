@@ -178,8 +178,7 @@ static or_status_t read_scaling(const or_arch_t *arch, const or_gguf_t *gguf, or
 {
     or_metadata_key_t type_key = or_arch_key(arch, "rope.scaling.type");
     or_gguf_string_t type = {"linear", strlen("linear")};
-    or_status_t status =
-        or_gguf_has(gguf, type_key.text) ? or_gguf_get_string(gguf, type_key.text, &type) : OR_OK;
+    or_status_t status = or_gguf_optional(or_gguf_get_string(gguf, type_key.text, &type));
     if (status != OR_OK) {
         return status;
     }
@@ -345,8 +344,7 @@ static or_status_t read_vocabulary(const or_arch_t *arch, const or_gguf_t *gguf,
     uint32_t vocab_size = (uint32_t)embedding->dims[1];
     or_metadata_key_t key = or_arch_key(arch, "vocab_size");
     uint32_t said = vocab_size;
-    or_status_t status =
-        or_gguf_has(gguf, key.text) ? or_gguf_get_u32(gguf, key.text, &said) : OR_OK;
+    or_status_t status = or_gguf_optional(or_gguf_get_u32(gguf, key.text, &said));
     if (status != OR_OK) {
         return status;
     }
@@ -363,8 +361,7 @@ static or_status_t require_causal(const or_arch_t *arch, const or_gguf_t *gguf)
 {
     or_metadata_key_t key = or_arch_key(arch, "attention.causal");
     bool causal = true;
-    or_status_t status =
-        or_gguf_has(gguf, key.text) ? or_gguf_get_bool(gguf, key.text, &causal) : OR_OK;
+    or_status_t status = or_gguf_optional(or_gguf_get_bool(gguf, key.text, &causal));
     return status != OR_OK || causal
                ? status
                : or_fail(OR_ERR_UNSUPPORTED,

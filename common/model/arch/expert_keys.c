@@ -53,8 +53,7 @@ static or_status_t check_counts(const or_arch_t *arch, const or_gguf_t *gguf)
         if (arch->tells_routing && is_told(counts[i].suffix)) {
             continue;
         }
-        or_status_t status =
-            or_gguf_has(gguf, key.text) ? or_gguf_get_u32(gguf, key.text, &number) : OR_OK;
+        or_status_t status = or_gguf_optional(or_gguf_get_u32(gguf, key.text, &number));
         if (status != OR_OK) {
             return status;
         }
@@ -88,8 +87,7 @@ static or_status_t check_scales(const or_arch_t *arch, const or_gguf_t *gguf)
             continue;
         }
         float scale = 0;
-        or_status_t status =
-            or_gguf_has(gguf, key.text) ? or_gguf_get_f32(gguf, key.text, &scale) : OR_OK;
+        or_status_t status = or_gguf_optional(or_gguf_get_f32(gguf, key.text, &scale));
         if (status != OR_OK) {
             return status;
         }
@@ -104,8 +102,7 @@ static or_status_t check_norm(const or_arch_t *arch, const or_gguf_t *gguf)
 {
     or_metadata_key_t key = or_arch_key(arch, "expert_weights_norm");
     bool normalises = arch->normalises_experts && !arch->gates_by_sigmoid; // where no key says it
-    or_status_t status =
-        or_gguf_has(gguf, key.text) ? or_gguf_get_bool(gguf, key.text, &normalises) : OR_OK;
+    or_status_t status = or_gguf_optional(or_gguf_get_bool(gguf, key.text, &normalises));
     return status != OR_OK || normalises == arch->normalises_experts
                ? status
                : refuse(gguf, key.text, normalises, arch->normalises_experts);
@@ -117,7 +114,7 @@ static or_status_t read_optional(const or_arch_t *arch, const or_gguf_t *gguf, c
                                  uint32_t *value)
 {
     or_metadata_key_t key = or_arch_key(arch, suffix);
-    return or_gguf_has(gguf, key.text) ? or_gguf_get_u32(gguf, key.text, value) : OR_OK;
+    return or_gguf_optional(or_gguf_get_u32(gguf, key.text, value));
 }
 
 // A group is ranked by its two best experts where sigmoids choose, so it has two.
@@ -204,8 +201,7 @@ static or_status_t read_dense(const or_arch_t *arch, const or_gguf_t *gguf, or_m
 {
     or_metadata_key_t key = or_arch_key(arch, "leading_dense_block_count");
     uint32_t layers = 0;
-    or_status_t status =
-        or_gguf_has(gguf, key.text) ? or_gguf_get_u32(gguf, key.text, &layers) : OR_OK;
+    or_status_t status = or_gguf_optional(or_gguf_get_u32(gguf, key.text, &layers));
     if (status != OR_OK || layers == 0) {
         return status;
     }

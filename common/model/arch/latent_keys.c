@@ -41,8 +41,7 @@ static or_status_t check_yarn(const or_arch_t *arch, const or_gguf_t *gguf)
     const or_metadata_key_t type_key = or_arch_key(arch, "rope.scaling.type");
     const or_metadata_key_t key = or_arch_key(arch, "rope.scaling.yarn_log_multiplier");
     or_gguf_string_t type = {"none", strlen("none")};
-    or_status_t status =
-        or_gguf_has(gguf, type_key.text) ? or_gguf_get_string(gguf, type_key.text, &type) : OR_OK;
+    or_status_t status = or_gguf_optional(or_gguf_get_string(gguf, type_key.text, &type));
     bool is_yarn = type.length == strlen("yarn") && memcmp(type.bytes, "yarn", type.length) == 0;
     return status != OR_OK || !is_yarn || or_gguf_has(gguf, key.text)
                ? status
@@ -62,7 +61,7 @@ static or_status_t check_growth(const or_arch_t *arch, const or_gguf_t *gguf)
     for (size_t i = 0; status == OR_OK && i < sizeof numbers / sizeof *numbers; i++) {
         const or_metadata_key_t key = or_arch_key(arch, numbers[i].suffix);
         float number = numbers[i].expected;
-        status = or_gguf_has(gguf, key.text) ? or_gguf_get_f32(gguf, key.text, &number) : OR_OK;
+        status = or_gguf_optional(or_gguf_get_f32(gguf, key.text, &number));
         if (status == OR_OK && number != numbers[i].expected) {
             status =
                 or_fail(OR_ERR_UNSUPPORTED, "%s of %s is %g; this version can only run %g",

@@ -124,8 +124,7 @@ static or_status_t read_shared(const or_arch_t *arch, const or_gguf_t *gguf,
 {
     const or_metadata_key_t key = or_arch_key(arch, "attention.shared_kv_layers");
     uint32_t shared = 0;
-    or_status_t status =
-        or_gguf_has(gguf, key.text) ? or_gguf_get_u32(gguf, key.text, &shared) : OR_OK;
+    or_status_t status = or_gguf_optional(or_gguf_get_u32(gguf, key.text, &shared));
     shape->shared_kv_layers = shared < shape->layers ? shared : 0;
     for (uint32_t i = shape->layers - shape->shared_kv_layers; i < shape->layers; i++) {
         shared = or_arch_kv_layer(shape, i) == i ? UINT32_MAX : shared; // none is of its kind
@@ -165,8 +164,7 @@ static or_status_t read_inputs(const or_arch_t *arch, const or_gguf_t *gguf,
 {
     const or_metadata_key_t key = or_arch_key(arch, "embedding_length_per_layer_input");
     uint32_t size = 0;
-    or_status_t status =
-        or_gguf_has(gguf, key.text) ? or_gguf_get_u32(gguf, key.text, &size) : OR_OK;
+    or_status_t status = or_gguf_optional(or_gguf_get_u32(gguf, key.text, &size));
     shape->layer_input = size;
     return status != OR_OK || size <= OR_DIM_MAX / shape->layers
                ? status

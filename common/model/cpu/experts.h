@@ -80,7 +80,7 @@ void or_experts_choose_in_groups(const or_model_shape_t *shape, const float *num
 void or_experts_mix(const float *logits, uint32_t count, uint32_t chosen[2], float weights[2]);
 // Return the bytes of this rank's part of all experts.
 uint64_t or_experts_bytes(const or_model_t *model);
-// Choose experts for the rows of h.
+// Choose experts for the rows of h. The layer has some (or_experts_is_dense).
 void or_experts_route(or_model_t *model, const or_layer_t *layer, uint32_t rows);
 // Return what the shared expert's part of a row of h is multiplied with; 1 where there is no router for it.
 float or_experts_shared_weight(const or_model_t *model, const or_layer_t *layer, uint32_t row);

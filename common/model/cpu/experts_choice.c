@@ -188,9 +188,6 @@ static void choose_rows(void *context, uint32_t worker, uint32_t begin, uint32_t
 void or_experts_route(or_model_t *model, const or_layer_t *layer, uint32_t rows)
 {
     const or_experts_t *experts = &model->experts;
-    if (layer->router.outputs == 0) {
-        return; // a layer without experts
-    }
     const or_product_t product = or_product(&layer->router, 0, model->shape.experts,
                                             experts->logits, experts->logits_stride);
     or_products_run(model->kernels, model->workers, &model->h, 0, rows, &product, 1);

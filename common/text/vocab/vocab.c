@@ -64,7 +64,7 @@ static or_status_t read_role(const or_gguf_t *gguf, const or_vocab_t *vocab, con
 static or_status_t read_flag(const or_gguf_t *gguf, const char *key, bool absent, bool *flag)
 {
     *flag = absent;
-    return or_gguf_has(gguf, key) ? or_gguf_get_bool(gguf, key, flag) : OR_OK;
+    return or_gguf_optional(or_gguf_get_bool(gguf, key, flag));
 }
 
 static or_status_t read_ends(const or_gguf_t *gguf, or_vocab_t *vocab)
