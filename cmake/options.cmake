@@ -20,9 +20,12 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 find_program(OUTRIDER_CCACHE ccache)
 if(OUTRIDER_CCACHE)
-  set(CMAKE_C_COMPILER_LAUNCHER ${OUTRIDER_CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${OUTRIDER_CCACHE})
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${OUTRIDER_CCACHE})
+  # What one clone or worktree compiled serves all others: paths below its root are relative, in debug information too. (A debugger that was
+  # started in the root finds the sources.)
+  set(CMAKE_C_COMPILER_LAUNCHER env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${OUTRIDER_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
+  add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fdebug-prefix-map=${CMAKE_SOURCE_DIR}=.>)
 endif()
 
 # Every target of ours links this: flags in one place. -ffp-contract=off is part of canonical arithmetic.
