@@ -89,6 +89,8 @@ typedef struct {
     // Experts may be groups of equal size, of which the best so many are used. 0 groups: all experts are chosen among.
     bool routes_by_sigmoid, normalises_experts;
     uint32_t expert_groups, expert_groups_used;
+    // The file has gates and ups of experts in one tensor.
+    bool fuses_experts;
     // The first layers may have an FFN without experts instead, of a size of its own.
     uint32_t dense_layers, dense_ffn;
     // Of latent attention (cpu/latent.h), else 0: the elements that K and V of all heads are made of, and those that

@@ -18,6 +18,8 @@ OWN_NAMES = {
     "deepseek2": SHARED | {"attn_q_a": "self_attn.q_a_proj", "attn_q_a_norm": "self_attn.q_a_layernorm", "attn_q_b": "self_attn.q_b_proj",
                            "attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa", "attn_kv_a_norm": "self_attn.kv_a_layernorm"},
     "glm4moe": SHARED | {"post_attention_norm": "post_attention_layernorm"},
+    "gemma4-experts": {f"{ours}_{n}": f"{theirs}_{n}" for ours, theirs, n in (
+        ("pre_ffw_norm", "pre_feedforward_layernorm", 2), ("post_ffw_norm", "post_feedforward_layernorm", 1), ("post_ffw_norm", "post_feedforward_layernorm", 2))},
     "phi3": {"ffn_up": "mlp.gate_up_proj"},
     "gemma2": GEMMA_2, "gemma3": GEMMA_2, "gemma4": GEMMA_2 | {"layer_output_scale": "layer_scalar", "inp_gate": "per_layer_input_gate", "proj": "per_layer_projection",
                          "post_norm": "post_per_layer_input_norm"},
@@ -35,6 +37,7 @@ OWN_NAMES = {
     "gpt-oss": {"post_attention_norm": "post_attention_layernorm", "ffn_gate_inp": "mlp.router"},
     "gpt2": {"attn_norm": "ln_1", "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj", "ffn_norm": "ln_2", "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
 }
+OWN_NAMES["gemma4-experts"] |= OWN_NAMES["gemma4"]
 OUTER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head", "per_layer_token_embd": "model.embed_tokens_per_layer",
          "per_layer_model_proj": "model.per_layer_model_projection", "per_layer_proj_norm": "model.per_layer_projection_norm"}
 OWN_OUTER = {
@@ -105,9 +108,9 @@ def read_gguf(path):
 # ---- tensors ----
 
 def family_of(metadata, tensors):
-    """Return the architecture, but Mixtral for a Llama with experts."""
+    """Return the architecture, but Mixtral for a Llama with experts, and "gemma4-experts"."""
     architecture = metadata["general.architecture"].decode()
-    return "mixtral" if architecture == "llama" and "blk.0.ffn_gate_inp.weight" in tensors else architecture
+    return {"llama": "mixtral", "gemma4": "gemma4-experts"}.get(architecture, architecture) if "blk.0.ffn_gate_inp.weight" in tensors else architecture
 
 
 def their_name(family, ours):
@@ -161,6 +164,22 @@ def stack_experts(layer, theirs, tensors):
     return stacks
 
 
+GEMMA_4_EXPERTS = {"ffn_gate_inp.weight": "router.proj.weight", "ffn_gate_inp.scale": "router.scale", "ffn_down_exps.scale": "router.per_expert_scale",
+                   "ffn_gate_up_exps.weight": "experts.gate_up_proj", "ffn_down_exps.weight": "experts.down_proj"}
+
+
+def fuse_experts(tensors):
+    """Return the tensors, with gates and ups of all experts in one."""
+    fused = dict(tensors)
+    for name in [name for name in tensors if name.endswith(".ffn_gate_exps.weight")]:
+        (experts, outputs, inputs), kind, gates = fused.pop(name)
+        _, _, ups = fused.pop(name.replace("gate", "up"))
+        size = len(gates) // experts
+        data = b"".join(part[e * size:(e + 1) * size] for e in range(experts) for part in (gates, ups))
+        fused[name.replace("gate", "gate_up")] = [experts, 2 * outputs, inputs], kind, data
+    return fused
+
+
 def both_of_heads(layer, tensors):
     """Return DeepSeek's matrix of a layer that makes K and V of all heads: of each those of K, which GGUF has transposed, and behind them those of V."""
     (heads, latent, plain), _, keys = tensors[f"blk.{layer}.attn_k_b.weight"]
@@ -178,6 +197,7 @@ def their_tensors(metadata, tensors):
     architecture, family = metadata["general.architecture"].decode(), family_of(metadata, tensors)
     count = lambda key: metadata[f"{architecture}.{key}"]
     theirs = {}
+    tensors = fuse_experts(tensors) if family == "gemma4-experts" else tensors
     for name, (shape, kind, data) in tensors.items():
         if name in ROPES:
             continue
@@ -186,6 +206,10 @@ def their_tensors(metadata, tensors):
         if expert and family == "gpt-oss":
             if expert[2] == "down":
                 theirs |= stack_experts(expert[1], f"model.layers.{expert[1]}.mlp.experts", tensors)
+            continue
+        own = re.fullmatch(r"blk\.(\d+)\.(.*)", name)
+        if family == "gemma4-experts" and own and own[2] in GEMMA_4_EXPERTS:
+            theirs[f"model.layers.{own[1]}.{GEMMA_4_EXPERTS[own[2]]}"] = "F32", shape, data
             continue
         sinks = re.fullmatch(r"blk\.(\d+)\.attn_sinks\.weight", name)
         if sinks:
@@ -223,6 +247,7 @@ def their_tensors(metadata, tensors):
 
 def expected_tensors(metadata, tensors):
     """Return the tensors that conversion of their_tensors gives: the same, but for what adding 1 to a rounded number rounds."""
+    tensors = fuse_experts(tensors) if family_of(metadata, tensors) == "gemma4-experts" else tensors
     if metadata["general.architecture"].decode() not in LESS_ONE:
         return tensors
     again = lambda data: array("f", (value + 1 for value in array("f", (value - 1 for value in floats(data))))).tobytes()

@@ -13,12 +13,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "families/oracle"))
 import dense  # noqa: E402
 import experts  # noqa: E402
 import gemma  # noqa: E402
+import gemma_experts  # noqa: E402
 import latent  # noqa: E402
 import layernorm  # noqa: E402
 import parallel  # noqa: E402
 import variants  # noqa: E402
 
-FAMILIES = dense.FAMILIES + variants.FAMILIES + gemma.FAMILIES + layernorm.FAMILIES + parallel.FAMILIES + experts.FAMILIES + latent.FAMILIES
+FAMILIES = dense.FAMILIES + variants.FAMILIES + gemma.FAMILIES + layernorm.FAMILIES + parallel.FAMILIES + experts.FAMILIES + latent.FAMILIES + \
+    gemma_experts.FAMILIES
 ONE_FILE, SEVERAL = "1GB", "40KB"
 
 

@@ -184,6 +184,29 @@ class Families(unittest.TestCase):
             with self.subTest(model=name):
                 self.compare(name, config, 1)
 
+    def test_towers_are_left_out(self):
+        """Gemma 4 as it was published, with towers for images and sounds: the file is that of the model of text."""
+        vector = "F32", [4], bytes(16)
+        towers = {f"model.{name}": vector for name in ("vision_tower.patch_embedder.input_proj.weight", "audio_tower.layers.0.norm.weight",
+                                                       "embed_vision.embedding_projection.weight", "embed_audio.embedding_projection.weight")}
+        towers["model.vision_tower.encoder.layers.0.self_attn.q_proj.input_max"] = "F32", [], bytes(4)
+        recipe, converted = self.folder / "recipe.gguf", self.folder / "converted.gguf"
+        for name in ("gemma4-experts/1", "gemma4-shared/0"):
+            with self.subTest(model=name), tempfile.TemporaryDirectory() as folder:
+                subprocess.run([BIN / "family-model", name, recipe], check=True, cwd=ROOT, timeout=PATIENCE, env=ENVIRONMENT)
+                metadata, tensors = checkpoints.read_gguf(recipe)
+                config = {"architectures": ["Gemma4ForConditionalGeneration"], "text_config": CONFIGS[name], "vision_config": {"hidden_size": 4},
+                          "audio_config": None, "tie_word_embeddings": True}
+                theirs = {key.replace("model.", "model.language_model."): tensor for key, tensor in checkpoints.their_tensors(metadata, tensors).items()}
+                checkpoints.write_checkpoint(Path(folder), config, metadata, tensors)
+                checkpoints.write_weights(Path(folder), theirs | towers)
+                _, told = outrider("model", "convert", folder, converted, "--force")
+                self.assertIn("5 tensors for images and sounds are left out", told)
+                self.compare_files(checkpoints.read_gguf(converted), expected_metadata(metadata, CONFIGS[name]), checkpoints.expected_tensors(metadata, tensors))
+                checkpoints.write_weights(Path(folder), theirs | {"model.video_tower.norm.weight": vector})
+                _, error = outrider("model", "convert", folder, converted, "--force", code=1)
+                self.assertIn("model.video_tower.norm.weight has no place", error)
+
     def test_unread_keys_and_values_are_left_out(self):
         recipe, converted = self.folder / "recipe.gguf", self.folder / "converted.gguf"
         subprocess.run([BIN / "family-model", "gemma4-shared/0", recipe], check=True, cwd=ROOT, timeout=PATIENCE, env=ENVIRONMENT)

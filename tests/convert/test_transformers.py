@@ -60,6 +60,28 @@ class Saved(test_families.Families):
         for turn, part in enumerate(("gate", "up")):
             self.assertEqual(weights[:, turn::2].flatten().tolist(), checkpoints.floats(test_families.unpacked(expected[f"blk.0.ffn_{part}_exps.weight"])).tolist())
 
+    def test_towers_of_transformers_are_left_out(self):
+        """Gemma 4 as transformers saves it with a tower for images."""
+        vision = transformers.Gemma4VisionConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2,
+                                                 head_dim=16, position_embedding_size=16)
+        for name in ("gemma4-experts/0", "gemma4-shared/0"):
+            family = self.families[name.split("/")[0]](0)
+            text = family.config_class(**family.config())
+            model = transformers.Gemma4ForConditionalGeneration(transformers.Gemma4Config(text_config=text, vision_config=vision, audio_config=None))
+            state = {key.replace("model.", "model.language_model."): torch.tensor(values) for key, values in family.parameters.items()}
+            missing, unexpected = model.load_state_dict(state, strict=False)
+            self.assertFalse(unexpected or [key for key in missing if "language_model" in key], name)
+            with self.subTest(model=name), tempfile.TemporaryDirectory() as folder:
+                converted = Path(folder) / "converted.gguf"
+                recipe = self.folder / "recipe.gguf"
+                subprocess.run([BIN / "family-model", name, recipe], check=True, cwd=ROOT, timeout=PATIENCE, env=ENVIRONMENT)
+                metadata, _ = checkpoints.read_gguf(recipe)
+                model.save_pretrained(folder)
+                checkpoints.write_json(Path(folder) / "tokenizer.json", checkpoints.characters_tokenizer(metadata))
+                _, told = outrider("model", "convert", folder, converted, "--force")
+                self.assertIn("tensors for images and sounds are left out", told)
+                self.compare_logits(name, converted, metadata["recipe.tokens"])
+
     def compare(self, name, config, files):
         family, variant = name.split("/")
         recipe, converted = self.folder / "recipe.gguf", self.folder / "converted.gguf"

@@ -69,6 +69,7 @@ static const family_t families[] = {
     {"phimoe/0", "chosen otherwise", NULL, 0, 0},
     {"deepseek-v2/1", "latent attention", NULL, 0, 0},
     {"deepseek-v3/0", "latent attention", NULL, 0, 0},
+    {"gemma4-experts/0", "operations of its own", NULL, 0, 0},
 };
 
 // Experts of quantised weights, one family with layers that have none.

@@ -46,6 +46,7 @@ static const family_t families[] = {
     {"gemma3", &or_arch_gemma3},
     {"gemma4", &or_arch_gemma4},
     {"gemma4-shared", &or_arch_gemma4},
+    {"gemma4-experts", &or_arch_gemma4_experts},
     {"glm4", &or_arch_glm4},
     {"glm4moe", &or_arch_glm4moe},
     {"gpt-oss", &or_arch_gpt_oss},
@@ -134,6 +135,8 @@ static quirk_t without_operation(const subject_t *subject, uint32_t index, quirk
         [OR_OP_BIAS_SUMS] = {"bias of sums", OR_OP_END},
         [OR_OP_BIAS_EXPERTS] = {"biases of experts' downs", OR_OP_END},
         [OR_OP_NORM_SUMS] = {"norm of sums", OR_OP_END},
+        [OR_OP_NORM_ROUTER] = {"root of the width", OR_OP_NORM},
+        [OR_OP_ADD_ASIDE] = {"what was put aside", OR_OP_END},
         [OR_OP_ADD] = {"addition", OR_OP_END},
         [OR_OP_SCALE] = {"scale of the layer", OR_OP_END},
         [OR_OP_GELU_INPUT] = {"product with the layer's input", OR_OP_END},
@@ -339,6 +342,18 @@ static bool experts_of_silu(const subject_t *subject)
     return subject->arch->clamps_experts;
 }
 
+static bool experts_without_gelu(const subject_t *subject)
+{
+    edited.gelu_experts = false;
+    return subject->arch->gelu_experts;
+}
+
+static bool experts_without_scales(const subject_t *subject)
+{
+    (void)subject;
+    return without_vector(OR_LAYER(expert_scales));
+}
+
 // With the usual number of turns the ramp of gpt-oss's model ends so near a whole pair that rounding makes no difference.
 static bool whole_pairs(const subject_t *subject)
 {
@@ -371,6 +386,8 @@ static quirk_t without_field(const subject_t *subject, uint32_t index, quirk_nam
         {"biases of experts' gates", gates_without_bias},
         {"biases of experts' ups", ups_without_bias},
         {"activation of experts", experts_of_silu},
+        {"GELU of experts", experts_without_gelu},
+        {"scales of experts", experts_without_scales},
         {"YaRN that cuts pairs", whole_pairs},
     };
     if (index == sizeof fields / sizeof fields[0]) {

@@ -16,8 +16,9 @@
 #define GUESSES 4u // a chain of them, each beside one that is wrong
 #define CHUNK 32u
 
-static const char *const families[] = {"cohere2/0", "exaone4/1",       "gemma2/0",  "gemma3/0",
-                                       "gemma4/0",  "gemma4-shared/0", "gpt-oss/0", "phi3/0"};
+static const char *const families[] = {"cohere2/0", "exaone4/1", "gemma2/0",
+                                       "gemma3/0",  "gemma4/0",  "gemma4-shared/0",
+                                       "gpt-oss/0", "phi3/0",    "gemma4-experts/1"};
 
 #define FAMILIES (sizeof families / sizeof families[0])
 

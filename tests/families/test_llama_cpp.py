@@ -22,7 +22,7 @@ POSITIONS, VOCAB, CONTEXT = 200, 64, 256
 SEEDS = 2
 # Largest difference from transformers in F32. ggml's GELU goes through a table of halves. Layers with inputs of their own have two.
 CLOSE, CLOSE_WITH_GELU, CLOSE_WITH_TWO = 1e-3, 1e-2, 2e-2
-WITH_GELU = ("gemma", "gemma2", "gemma3", "gemma4", "gemma4-shared", "falcon", "starcoder2", "gpt2")
+WITH_GELU = ("gemma", "gemma2", "gemma3", "gemma4", "gemma4-shared", "gemma4-experts", "falcon", "starcoder2", "gpt2")
 WITH_TWO = ("gemma4-shared",)
 # llama.cpp leaves Phi's window out, knows by the number of layers whether an EXAONE 4 has windows, and takes YaRN's usual numbers of turns and rounds the ends of
 # its ramp, which gpt-oss does not. It ranks groups of experts by the two largest weights, and DeepSeek V2 by the largest. Of

@@ -26,12 +26,14 @@ WAYS = {"trees": ["--draft-ahead", 0], "small trees, ahead": ["--draft-method", 
 
 
 def with_unknown_token(file):
-    """Return a GGUF file's bytes with one more key, without which text that the 64 tokens cannot say is refused. Data begin where the table of tensors ends."""
-    key = b"tokenizer.ggml.unknown_token_id"
+    """Return a GGUF file's bytes with one more key, without which text that the 64 tokens cannot say is refused. Another makes both together a whole number of
+    alignments, so that data stay aligned."""
+    keys = b"tokenizer.ggml.unknown_token_id", b"test.to.fill.up.a.whole.alignment"
     fields, = struct.unpack_from("<Q", file, 16)
     at = file.index(b"tokenizer.ggml.bos_token_id") - 8  # a field begins with the length of its key
-    field = struct.pack("<Q", len(key)) + key + struct.pack("<II", 4, 0)
-    return file[:16] + struct.pack("<Q", fields + 1) + file[24:at] + field + file[at:]
+    more = b"".join(struct.pack("<Q", len(key)) + key + struct.pack("<II", 4, 0) for key in keys)
+    assert len(more) % ALIGNMENT == 0
+    return file[:16] + struct.pack("<Q", fields + len(keys)) + file[24:at] + more + file[at:]
 
 
 class Processes(unittest.TestCase):
@@ -48,8 +50,7 @@ class Processes(unittest.TestCase):
         if not path.exists():
             subprocess.run([BIN / "family-model", f"{family}/0", path], check=True, cwd=ROOT, timeout=PATIENCE)
             file, head = path.read_bytes(), len((DATA / family / "0.gguf-head").read_bytes())
-            more = with_unknown_token(file[:head])
-            path.write_bytes(more + bytes(-len(more) % ALIGNMENT) + file[head:])
+            path.write_bytes(with_unknown_token(file[:head]) + file[head:])
         return path
 
     def write(self, cluster, *words, tokens=TOKENS):

@@ -82,6 +82,11 @@ typedef struct {
     float *expert_gate_bias;    // [experts][ffn]
     float *expert_up_bias;      // likewise
     float *expert_down_bias;    // [experts][width]
+    float *expert_scales;       // [experts], of their weights
+    float *router_norm;         // [width] (OR_OP_NORM_ROUTER)
+    float *experts_norm;        // [width]
+    float *experts_post_norm;   // [width]
+    float *shared_post_norm;    // [width]
     float *shared_router;       // [width]
     or_matrix_t shared_gate; // width -> shared_ffn; of a layer without experts, width -> dense_ffn
     or_matrix_t shared_up;   // likewise
@@ -128,6 +133,8 @@ typedef enum {
     OR_WITHOUT_QUERY_LATENT, // all layers, of other files
     OR_WITH_OWN_KV, // those that attend to K and V of their own; what others have of it is not read
     OR_WITH_INPUTS, // all layers, of files whose layers have inputs of their own
+    OR_WITH_FUSED_EXPERTS, // all layers, of files that have gates and ups of experts in one tensor
+    OR_WITHOUT_FUSED_EXPERTS, // all layers, of other files
 } or_in_layers_t;
 
 #define OR_FUSED_MAX 4u
@@ -138,7 +145,7 @@ typedef struct {
     or_dim_t outputs; // OR_DIM_ONE: a vector of floats, else a matrix
     size_t offset;    // of the float * or or_matrix_t in or_layer_t
     // Of a fused tensor: what it has one after the other, ending with OR_DIM_ONE, and which of these this row is. NULL:
-    // the tensor is not fused.
+    // the tensor is not fused. One of all experts has all parts of the first, then those of the next.
     const or_dim_t *fused;
     uint32_t part;
     bool optional; // the file may lack it
@@ -178,6 +185,11 @@ typedef enum {
     OR_OP_SUM_DOWN,   // sums = gate times matrix, in the tree of shards
     OR_OP_ROUTE,      // chosen = the experts with the largest of h times router, and their weights
     OR_OP_EXPERTS,    // sums = the chosen experts of h (cpu/experts.h), in the tree of shards
+    OR_OP_CHOSEN,     // the same without the shared expert, ...
+    OR_OP_SHARED,     // ... and that alone
+    OR_OP_NORM_ROUTER, // h = rms norm of x with the weights at `weight`, divided by the root of the width
+    OR_OP_PUT_ASIDE,    // aside = sums
+    OR_OP_ADD_ASIDE,    // sums += aside
     OR_OP_BIAS_EXPERTS, // sums plus the chosen experts' biases of down, each times its weight
     OR_OP_BIAS_SUMS,    // sums plus the bias at `weight`
     OR_OP_NORM_SUMS,    // sums = rms norm of sums with the weights at `weight`
@@ -272,6 +284,7 @@ typedef struct {
     bool yarn_grows_scores; // YaRN's growth is of scores; the file has a tenth of its multiplier
     bool has_dense_layers;  // the file may say that the first layers have no experts
     bool clamps_experts;  // their activation is or_clamped_gated (cpu/elementwise.h), and not SiLU
+    bool gelu_experts;    // ... or GELU
     bool yarn_cuts_pairs; // the ends of YaRN's ramp are not rounded to whole pairs
     const char *ffn_key;  // suffix of the key of `ffn`; NULL: "feed_forward_length"
     bool divides_logits;  // logit_scale is in the file as its reciprocal

@@ -73,6 +73,10 @@ bool or_arch_layer_has(const or_model_shape_t *shape, const or_arch_tensor_t *te
         return or_arch_kv_layer(shape, layer) == layer;
     case OR_WITH_INPUTS:
         return shape->layer_input > 0;
+    case OR_WITH_FUSED_EXPERTS:
+        return shape->fuses_experts;
+    case OR_WITHOUT_FUSED_EXPERTS:
+        return !shape->fuses_experts;
     case OR_IN_ALL:
         break;
     }

@@ -1,6 +1,7 @@
 // The metadata of a family whose FFN is experts.
 #include "common/model/arch/arch_keys.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define SHARED_FFN_MAX (1u << 20)
@@ -216,6 +217,19 @@ static or_status_t read_dense(const or_arch_t *arch, const or_gguf_t *gguf, or_m
     return or_arch_read_count(arch, gguf, "feed_forward_length", SHARED_FFN_MAX, &shape->dense_ffn);
 }
 
+// Does the file have gates and ups of experts in one tensor, as the family's table has one?
+static bool fuses(const or_arch_t *arch, const or_gguf_t *gguf)
+{
+    bool found = false;
+    for (const or_arch_tensor_t *t = arch->layer_tensors; t->suffix != NULL; t++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.0.%s", t->suffix);
+        found = found ||
+                (t->layers == OR_WITH_FUSED_EXPERTS && or_gguf_find_tensor(gguf, name) != NULL);
+    }
+    return found;
+}
+
 or_status_t or_arch_read_experts(const or_arch_t *arch, const or_gguf_t *gguf,
                                  or_model_shape_t *shape)
 {
@@ -229,5 +243,6 @@ or_status_t or_arch_read_experts(const or_arch_t *arch, const or_gguf_t *gguf,
     status = status != OR_OK ? status : check_counts(arch, gguf);
     status = status != OR_OK ? status : check_scales(arch, gguf);
     status = status != OR_OK ? status : check_pair(arch, gguf, shape);
+    shape->fuses_experts = fuses(arch, gguf);
     return status != OR_OK ? status : read_routing(arch, gguf, shape);
 }

@@ -135,6 +135,25 @@ static or_status_t read_shared(const or_arch_t *arch, const or_gguf_t *gguf,
                          key.text, or_gguf_path(gguf));
 }
 
+// Beside experts the FFN, a shared expert, has one size in all layers.
+static or_status_t read_shared_ffn(const or_arch_t *arch, const or_gguf_t *gguf,
+                                   const numbers_t *numbers, or_model_shape_t *shape)
+{
+    shape->shared_ffn = number_of(numbers, 0);
+    for (uint32_t i = 1; i < shape->layers; i++) {
+        if (number_of(numbers, i) != shape->shared_ffn) {
+            return or_fail(OR_ERR_UNSUPPORTED,
+                           "%s of %s is %u in layer %u and %u in the first, which this version "
+                           "cannot run beside experts",
+                           or_arch_key(arch, "feed_forward_length").text, or_gguf_path(gguf),
+                           number_of(numbers, i), i, shape->shared_ffn);
+        }
+    }
+    or_status_t status = or_arch_read_count(arch, gguf, arch->ffn_key, OR_DIM_MAX, &shape->ffn);
+    shape->shared_kv_ffn = shape->ffn;
+    return status;
+}
+
 // Layers that attend to K and V of others have an FFN of another size.
 static or_status_t read_ffn(const or_arch_t *arch, const or_gguf_t *gguf, or_model_shape_t *shape)
 {
@@ -142,8 +161,8 @@ static or_status_t read_ffn(const or_arch_t *arch, const or_gguf_t *gguf, or_mod
     const uint32_t own = shape->layers - shape->shared_kv_layers;
     numbers_t numbers;
     or_status_t status = read_numbers(arch, gguf, suffix, shape, &numbers);
-    if (status != OR_OK) {
-        return status;
+    if (status != OR_OK || arch->has_experts) {
+        return status != OR_OK ? status : read_shared_ffn(arch, gguf, &numbers, shape);
     }
     shape->ffn = number_of(&numbers, 0);
     shape->shared_kv_ffn = own < shape->layers ? number_of(&numbers, own) : 0;

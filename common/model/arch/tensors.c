@@ -75,11 +75,13 @@ bool or_tensor_find_part(const or_model_t *model, uint32_t layer, const or_arch_
     const or_tensor_part_t part = or_tensor_part(&shape, t);
     *tensor = *whole;
     if (t->fused != NULL) {
-        uint64_t unit_bytes = whole->bytes / part.total;
+        const uint64_t matrices = whole->dims[2];
+        const uint64_t unit_bytes = whole->bytes / matrices / part.total;
         tensor->dims[t->outputs != OR_DIM_ONE ? 1 : 0] = part.length;
         tensor->elements = whole->elements / part.total * part.length;
         tensor->data = (const char *)whole->data + part.begin * unit_bytes;
-        tensor->bytes = part.length * unit_bytes;
+        tensor->bytes = matrices * part.length * unit_bytes;
+        tensor->matrix_stride = matrices > 1 ? part.total * unit_bytes : 0;
     }
     return true;
 }

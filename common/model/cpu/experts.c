@@ -77,6 +77,16 @@ static quantised_t quantised_rows(const or_model_t *model)
     return quantised;
 }
 
+// Are sums put aside, of a family whose shared expert has a norm of its own behind it?
+static bool puts_aside(const or_model_t *model)
+{
+    bool puts = false;
+    for (const or_op_t *op = model->arch->layer_ops; op->kind != OR_OP_END; op++) {
+        puts = puts || op->kind == OR_OP_PUT_ASIDE;
+    }
+    return puts;
+}
+
 static bool each_array(or_model_t *model, or_parts_t *each)
 {
     or_experts_t *experts = &model->experts;
@@ -98,6 +108,7 @@ static bool each_array(or_model_t *model, or_parts_t *each)
         OR_PART(experts->parts, count + 1),
         OR_PART(experts->scratch, or_workers_count(model->workers) * (size_t)OR_PART_SUM_FLOATS),
         OR_PART(experts->shared_up, shared * experts->shared_stride),
+        OR_PART(experts->aside, puts_aside(model) ? model->rows_max * model->width_stride : 0),
     };
     return each(parts, sizeof parts / sizeof *parts);
 }
@@ -144,7 +155,18 @@ typedef struct {
     or_model_t *model;
     const or_layer_t *layer;
     uint32_t first, count;
+    or_experts_part_t part;
 } tile_t;
+
+static bool has_chosen(const tile_t *tile)
+{
+    return tile->part != OR_EXPERTS_SHARED && !or_experts_is_dense(tile->layer);
+}
+
+static bool has_shared(const tile_t *tile)
+{
+    return tile->part != OR_EXPERTS_CHOSEN && or_experts_common_ffn(tile->model, tile->layer) > 0;
+}
 
 // Order the entries of the rows by expert: count those of each, and put each row where its expert's next entry is.
 static void group_entries(const tile_t *tile)
@@ -225,8 +247,9 @@ static void project_entries(const tile_t *tile)
 static void activate(const or_model_t *model, const or_activations_t *gate, float *up,
                      uint32_t units, uint32_t row, float weight)
 {
-    const or_activation_t activation =
-        model->arch->clamps_experts ? or_clamped_gated : or_silu_gated;
+    const or_activation_t activation = model->arch->clamps_experts ? or_clamped_gated
+                                       : model->arch->gelu_experts ? or_gelu_gated
+                                                                   : or_silu_gated;
     float *values = gate->values + row * gate->stride;
     if (units > 0) {
         activation(model->kernels, values, up, units);
@@ -310,7 +333,7 @@ static void sum_entries(const tile_t *tile)
     uint32_t count = 0;
     cut_inputs(model, model->shape.ffn, inputs);
     cut_inputs(model, or_experts_common_ffn(model, tile->layer), shared_inputs);
-    for (uint32_t e = 0; e < model->shape.experts && !or_experts_is_dense(tile->layer); e++) {
+    for (uint32_t e = 0; e < model->shape.experts && has_chosen(tile); e++) {
         const or_span_t group = experts->groups[e];
         if (or_span_length(group) > 0) {
             experts->parts[count++] =
@@ -324,7 +347,7 @@ static void sum_entries(const tile_t *tile)
     }
     experts->read.experts += count;
     experts->read.weights += count * (bytes_of_layer(tile->layer) / model->shape.experts);
-    if (or_experts_common_ffn(model, tile->layer) > 0) {
+    if (has_shared(tile)) {
         experts->parts[count++] = (or_part_product_t){.matrix = tile->layer->shared_down,
                                                       .x = &experts->shared_gate,
                                                       .count = tile->count,
@@ -351,25 +374,25 @@ static void run_tile(tile_t *tile)
 {
     or_model_t *model = tile->model;
     const uint32_t shared_work = 16 * or_experts_common_ffn(model, tile->layer);
-    if (!or_experts_is_dense(tile->layer)) {
+    if (has_chosen(tile)) {
         run_entries(tile);
+        or_importance_add_chosen(model->importance, tile->layer, tile->first);
     }
-    if (shared_work > 0) {
+    if (has_shared(tile)) {
         project_shared(tile);
         or_workers_run(model->workers, tile->count, or_workers_grain(shared_work), activate_shared,
                        tile);
-    }
-    if (model->importance != NULL) {
-        or_importance_add_experts(model->importance, tile->layer, tile->first, tile->count);
+        or_importance_add_shared(model->importance, tile->layer, tile->first, tile->count);
     }
     sum_entries(tile);
 }
 
-void or_experts_run(or_model_t *model, const or_layer_t *layer, uint32_t rows)
+void or_experts_run(or_model_t *model, const or_layer_t *layer, or_experts_part_t part,
+                    uint32_t rows)
 {
     const uint32_t together = rows_together(model);
     for (uint32_t first = 0; first < rows; first += together) {
-        tile_t tile = {model, layer, first, or_min_u32(together, rows - first)};
+        tile_t tile = {model, layer, first, or_min_u32(together, rows - first), part};
         run_tile(&tile);
     }
 }

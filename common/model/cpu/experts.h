@@ -3,6 +3,7 @@
 //     route     logits [experts] = h times router. A row takes the `used` experts with the largest, of equal ones that
 //               with the lower number. Their weights are the softmax of all logits, in some families made to add up to 1.
 //               In others weights are sigmoids of the logits, and the choice is by these with a bias. Logits may have one.
+//               Each expert may have a scale, by which its weight is multiplied last.
 //               Experts may be in groups, of which the best are taken first, and the choice is among theirs.
 //     entries   an entry is a row with one of its experts. Entries are ordered by expert, then by row:
 //
@@ -20,7 +21,8 @@
 // exchange one sum for a row.
 //
 // The shared expert is taken by all rows. Its weight is the sigmoid of h times a vector, or 1. A layer without experts is run
-// as a shared expert alone.
+// as a shared expert alone. In some families (Gemma 4) it reads another norm of x than the others, and its sums have a norm of
+// their own. Then it is run first, and its sums are put aside.
 #pragma once
 
 #include <stdint.h>
@@ -49,8 +51,11 @@ typedef struct {
     or_activations_t
         shared_gate;       // [rows together][share.shared_ffn]; no values without a shared expert
     float *shared_up;      // [rows together][shared_stride]
+    float *aside;          // [rows_max][width_stride]; NULL in families that put nothing aside
     or_model_reads_t read; // of the last pass, experts alone
 } or_experts_t;
+
+typedef enum { OR_EXPERTS_BOTH, OR_EXPERTS_CHOSEN, OR_EXPERTS_SHARED } or_experts_part_t;
 
 // Does a layer have no experts? It is run as a shared expert that is alone.
 bool or_experts_is_dense(const or_layer_t *layer);
@@ -84,5 +89,6 @@ uint64_t or_experts_bytes(const or_model_t *model);
 void or_experts_route(or_model_t *model, const or_layer_t *layer, uint32_t rows);
 // Return what the shared expert's part of a row of h is multiplied with; 1 where there is no router for it.
 float or_experts_shared_weight(const or_model_t *model, const or_layer_t *layer, uint32_t row);
-// Write sums of those chosen, over this rank's shards.
-void or_experts_run(or_model_t *model, const or_layer_t *layer, uint32_t rows);
+// Write sums of those chosen, of the shared one, or of both, over this rank's shards.
+void or_experts_run(or_model_t *model, const or_layer_t *layer, or_experts_part_t part,
+                    uint32_t rows);

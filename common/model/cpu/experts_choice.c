@@ -175,6 +175,9 @@ static void choose_row(const choice_t *choice, uint32_t row)
         weights[i] /= sum;
     }
     or_scale(weights, used, model->numbers.expert_scale);
+    for (uint32_t i = 0; choice->layer->expert_scales != NULL && i < used; i++) {
+        weights[i] *= choice->layer->expert_scales[chosen[i]];
+    }
 }
 
 static void choose_rows(void *context, uint32_t worker, uint32_t begin, uint32_t end)

@@ -185,15 +185,32 @@ static or_status_t route(or_model_t *model, const or_pass_op_t *step, uint32_t r
     if (or_experts_is_dense(step->layer)) {
         return OR_OK;
     }
+    observe(model, &step->layer->router, &model->h, rows);
     or_experts_route(model, step->layer, rows);
     return or_streamed_experts(model->streamed, model->experts.chosen,
                                rows * model->shape.experts_used);
 }
 
-static or_status_t sum_experts(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+static or_status_t sum_experts(or_model_t *model, const or_layer_t *layer, or_experts_part_t part,
+                               uint32_t rows)
 {
-    or_experts_run(model, step->layer, rows);
+    or_experts_run(model, layer, part, rows);
     return model->ranks->size == 1 ? OR_OK : exchange(model, rows);
+}
+
+static or_status_t sum_all_experts(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+{
+    return sum_experts(model, step->layer, OR_EXPERTS_BOTH, rows);
+}
+
+static or_status_t sum_chosen(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+{
+    return sum_experts(model, step->layer, OR_EXPERTS_CHOSEN, rows);
+}
+
+static or_status_t sum_shared(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
+{
+    return sum_experts(model, step->layer, OR_EXPERTS_SHARED, rows);
 }
 
 static or_status_t project_inputs(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
@@ -221,7 +238,8 @@ static const or_batch_op_t batch_ops[OR_OP_KINDS] = {
     [OR_OP_PROJECT_QKV] = project_qkv,   [OR_OP_ATTEND] = attend,
     [OR_OP_SUM_OUTPUT] = sum_output,     [OR_OP_PROJECT_UP] = project_up,
     [OR_OP_SUM_DOWN] = sum_down,         [OR_OP_ROUTE] = route,
-    [OR_OP_EXPERTS] = sum_experts,       [OR_OP_PROJECT_LATENT] = project_latent,
+    [OR_OP_EXPERTS] = sum_all_experts,   [OR_OP_CHOSEN] = sum_chosen,
+    [OR_OP_SHARED] = sum_shared,         [OR_OP_PROJECT_LATENT] = project_latent,
     [OR_OP_RAISE_QUERY] = raise_query,   [OR_OP_ABSORB] = absorb,
     [OR_OP_RAISE_VALUES] = raise_values, [OR_OP_PROJECT_INPUTS] = project_inputs,
     [OR_OP_GATE_INPUT] = gate_input,     [OR_OP_RAISE_INPUT] = raise_input,

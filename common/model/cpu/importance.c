@@ -213,8 +213,11 @@ void or_importance_add(or_importance_t *importance, const or_matrix_t *matrix, u
 
 // ---- experts ----
 
-static void add_chosen(or_importance_t *importance, const or_layer_t *layer, uint32_t first)
+void or_importance_add_chosen(or_importance_t *importance, const or_layer_t *layer, uint32_t first)
 {
+    if (importance == NULL) {
+        return;
+    }
     const or_model_t *model = importance->model;
     const or_experts_t *experts = &model->experts;
     for (uint32_t e = 0; e < model->shape.experts; e++) {
@@ -233,16 +236,15 @@ static void add_chosen(or_importance_t *importance, const or_layer_t *layer, uin
     }
 }
 
-void or_importance_add_experts(or_importance_t *importance, const or_layer_t *layer, uint32_t first,
-                               uint32_t count)
+void or_importance_add_shared(or_importance_t *importance, const or_layer_t *layer, uint32_t first,
+                              uint32_t count)
 {
+    float weights[OR_PART_SUM_ROWS];
+    if (importance == NULL) {
+        return;
+    }
     const or_model_t *model = importance->model;
     const or_importance_rows_t before = {.x = &model->h, .first = first, .count = count};
-    float weights[OR_PART_SUM_ROWS];
-    if (layer->router.outputs > 0) {
-        or_importance_add(importance, &layer->router, 0, &before);
-        add_chosen(importance, layer, first);
-    }
     for (uint32_t i = 0; i < count; i++) {
         weights[i] = or_experts_shared_weight(model, layer, first + i);
     }

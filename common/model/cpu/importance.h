@@ -51,7 +51,9 @@ typedef struct {
 // a later part of a fused tensor, is passed over.
 void or_importance_add(or_importance_t *importance, const or_matrix_t *matrix, uint32_t expert,
                        const or_importance_rows_t *rows);
-// Add what the experts of a layer, and what stands beside them, read of rows first .. first + count - 1. Their entries are
-// grouped and their middles are made (experts.h).
-void or_importance_add_experts(or_importance_t *importance, const or_layer_t *layer, uint32_t first,
-                               uint32_t count);
+// Add what the chosen experts of a layer read of the rows from `first` on, whose entries are grouped and whose middles are made
+// (experts.h). NULL: nothing happens.
+void or_importance_add_chosen(or_importance_t *importance, const or_layer_t *layer, uint32_t first);
+// The same of the shared expert, of `count` rows.
+void or_importance_add_shared(or_importance_t *importance, const or_layer_t *layer, uint32_t first,
+                              uint32_t count);

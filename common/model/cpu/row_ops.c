@@ -1,5 +1,6 @@
 #include "common/model/cpu/row_ops.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "common/base/math/math.h"
@@ -76,6 +77,15 @@ static void norm(const or_model_t *model, const or_pass_op_t *step, uint32_t row
     or_activations_quantise(&model->h, model->kernels, row);
 }
 
+static void norm_router(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    const uint32_t width = model->shape.width;
+    float *h = model->h.values + row * model->h.stride;
+    model->kernels->rmsnorm(x_of(model, row), step->weight, width, model->numbers.norm_epsilon, h);
+    or_scale(h, width, 1 / sqrtf((float)width));
+    or_activations_quantise(&model->h, model->kernels, row);
+}
+
 static void norm_layer(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
     if (step->weight == NULL) {
@@ -121,6 +131,23 @@ static void norm_sums(const or_model_t *model, const or_pass_op_t *step, uint32_
     float *sums = sums_of(model, row);
     model->kernels->rmsnorm(sums, step->weight, model->shape.width, model->numbers.norm_epsilon,
                             sums);
+}
+
+static float *aside_of(const or_model_t *model, uint32_t row)
+{
+    return model->experts.aside + row * model->width_stride;
+}
+
+static void put_aside(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    (void)step;
+    memcpy(aside_of(model, row), sums_of(model, row), model->shape.width * sizeof(float));
+}
+
+static void add_aside(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
+{
+    (void)step;
+    model->kernels->add(sums_of(model, row), aside_of(model, row), model->shape.width);
 }
 
 static void add_sums(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
@@ -350,6 +377,7 @@ static void gelu_input(const or_model_t *model, const or_pass_op_t *step, uint32
 static const or_row_op_t row_ops[OR_OP_KINDS] = {
     [OR_OP_NORM] = norm,
     [OR_OP_NORM_LAYER] = norm_layer,
+    [OR_OP_NORM_ROUTER] = norm_router,
     [OR_OP_COPY] = copy,
     [OR_OP_BIAS_QKV] = bias_qkv,
     [OR_OP_NORM_HEADS] = norm_heads,
@@ -368,6 +396,8 @@ static const or_row_op_t row_ops[OR_OP_KINDS] = {
     [OR_OP_RELU] = relu,
     [OR_OP_BIAS_SUMS] = bias_sums,
     [OR_OP_NORM_SUMS] = norm_sums,
+    [OR_OP_PUT_ASIDE] = put_aside,
+    [OR_OP_ADD_ASIDE] = add_aside,
     [OR_OP_ADD] = add_sums,
     [OR_OP_SCALE] = scale,
     [OR_OP_EMBED] = embed,

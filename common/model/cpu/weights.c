@@ -97,9 +97,10 @@ static void pack_32_bits(const unsigned char *row, uint32_t inputs, float *out)
 typedef struct {
     const or_gguf_tensor_t *tensor;
     const or_matrix_t *matrix;
-    size_t row_bytes;  // in the file
-    size_t from_bytes; // where in a row of the file a panel begins
-    uint32_t units;    // of a panel: inputs, blocks or super-blocks
+    size_t row_bytes;    // in the file
+    size_t matrix_bytes; // there from expert to expert
+    size_t from_bytes;   // where in a row of the file a panel begins
+    uint32_t units;      // of a panel: inputs, blocks or super-blocks
 } packing_t;
 
 // `rows` rows, the first of them at `from`; fewer than 16 leave lanes of zeros.
@@ -134,7 +135,7 @@ static void pack_panels(void *context, uint32_t worker, uint32_t begin, uint32_t
         uint64_t left = m->outputs - first;
         uint32_t rows = left < OR_PANEL ? (uint32_t)left : OR_PANEL;
         const unsigned char *from = (const unsigned char *)packing->tensor->data +
-                                    (expert * m->outputs + first) * packing->row_bytes +
+                                    expert * packing->matrix_bytes + first * packing->row_bytes +
                                     packing->from_bytes;
         char *to = (char *)m->memory + panel * m->panel_bytes;
         if (m->quantised) {
@@ -196,6 +197,8 @@ static or_status_t pack(or_workers_t *workers, const or_gguf_tensor_t *tensor, o
                          .row_bytes = tensor->bytes / (tensor->dims[1] * tensor->dims[2]),
                          .from_bytes = (size_t)units.begin * or_gguf_tensor_block(m.type).bytes,
                          .units = or_span_length(units)};
+    packing.matrix_bytes =
+        tensor->matrix_stride > 0 ? (size_t)tensor->matrix_stride : m.outputs * packing.row_bytes;
     if (m.bytes == 0) {
         *matrix = m;
         return OR_OK;

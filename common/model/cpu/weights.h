@@ -68,8 +68,8 @@ static inline size_t or_row_stride(size_t width)
 
 // Describe what or_matrix_pack will make, without its memory.
 or_matrix_t or_matrix_describe(const or_gguf_tensor_t *tensor, or_span_t outputs, or_span_t inputs);
-// Pack, of a tensor of two or three dimensions and any or_tensor_type_t, the panels that have some of these
-// outputs and of them these inputs. The workers share the panels. OR_ERR_NO_MEMORY.
+// Pack the panels that have some of these outputs, and of them these inputs. The tensor is of two or three dimensions and any
+// or_tensor_type_t, or a part of one (matrix_stride). The workers share the panels. OR_ERR_NO_MEMORY.
 or_status_t or_matrix_pack(or_workers_t *workers, const or_gguf_tensor_t *tensor, or_span_t outputs,
                            or_span_t inputs, or_matrix_t *matrix);
 // The same of an F16 or BF16 tensor, by rows.

@@ -59,6 +59,33 @@ static bool is_read(or_json_t json, const or_hf_family_t *family)
     return family->stacks_experts && or_json_is(json_object_get(how, "quant_method"), "mxfp4");
 }
 
+// Find the part of the config that is about the model of text.
+static or_status_t find_text(or_json_t json, or_hf_config_t *config)
+{
+    const char *key = config->family->text_config;
+    config->text = json;
+    if (key == NULL) {
+        return OR_OK;
+    }
+    return or_json_has(json, key) ? or_json_get_object(json, key, &config->text)
+                                  : or_fail(OR_ERR_FORMAT, "%s has no \"%s\"", json.path, key);
+}
+
+// Go on to a row with the same architecture whose flag is true.
+static or_status_t follow_flags(or_hf_config_t *config)
+{
+    const or_hf_family_t *first = config->family, *other;
+    or_status_t status = OR_OK;
+    for (size_t i = 0; status == OR_OK && (other = or_hf_family_at(i)) != NULL; i++) {
+        bool holds = false;
+        if (other->flag != NULL && strcmp(other->architecture, first->architecture) == 0) {
+            status = or_json_get_bool(config->text, other->flag, &holds);
+        }
+        config->family = holds ? other : config->family;
+    }
+    return status;
+}
+
 static or_status_t find_family(or_json_t json, or_hf_config_t *config)
 {
     const json_t *names = json_object_get(json.object, "architectures");
@@ -68,6 +95,8 @@ static or_status_t find_family(or_json_t json, or_hf_config_t *config)
                        json.path);
     }
     or_status_t status = or_fail_context(or_hf_family_find(name, &config->family), "%s", json.path);
+    status = status != OR_OK ? status : find_text(json, config);
+    status = status != OR_OK ? status : follow_flags(config);
     if (status != OR_OK) {
         return status;
     }
@@ -367,10 +396,12 @@ or_status_t or_hf_config_read(or_json_t json, or_gguf_writer_t *writer, or_hf_co
     if (status != OR_OK) {
         return status;
     }
+    const or_json_t root = json;
+    json = config->text;
     config->is_tied = config->family->is_tied;
     status = check_rules(json, config->family);
     status =
-        status != OR_OK ? status : or_json_get_bool(json, "tie_word_embeddings", &config->is_tied);
+        status != OR_OK ? status : or_json_get_bool(root, "tie_word_embeddings", &config->is_tied);
     status = status != OR_OK ? status : read_shape(json, config);
     status = status != OR_OK
                  ? status

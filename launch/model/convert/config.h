@@ -23,6 +23,7 @@ typedef struct {
 typedef struct {
     const or_hf_family_t *family;
     const or_arch_t *arch;
+    or_json_t text; // the part of the config that is about the model of text; mostly all of it
     or_model_shape_t shape;
     bool is_tied;          // the embedding is the head
     uint32_t window;       // of layers that have one, in the metadata; 0: none

@@ -90,6 +90,7 @@ or_status_t or_hf_experts_read(or_json_t json, or_hf_config_t *config)
     }
     const char *key = or_json_has(json, keys->experts) ? keys->experts : keys->experts_before;
     or_status_t status = or_hf_read_count(json, key, OR_EXPERTS_MAX, &shape->experts);
+    shape->fuses_experts = config->family->stacks_as_gguf;
     status = status != OR_OK
                  ? status
                  : or_hf_read_count(json, keys->used, shape->experts, &shape->experts_used);
@@ -105,8 +106,8 @@ or_status_t or_hf_experts_read(or_json_t json, or_hf_config_t *config)
 static or_status_t write_shared(const or_hf_config_t *config, or_gguf_writer_t *writer)
 {
     const or_model_shape_t *shape = &config->shape;
-    if (shape->shared_ffn == 0) {
-        return OR_OK;
+    if (shape->shared_ffn == 0 || !config->arch->has_shared_expert) {
+        return OR_OK; // or it is the size of the usual network
     }
     return config->family->experts->shared_count != NULL
                ? or_hf_set_u32(config, writer, "expert_shared_count",

@@ -180,7 +180,7 @@ or_status_t or_hf_heads_write(const or_hf_config_t *config, or_gguf_writer_t *wr
         ffn[i] = (int32_t)own.ffn;
     }
     or_status_t status = set_each(config, writer, "attention.head_count_kv", kv_heads);
-    if (status == OR_OK && shape->shared_kv_layers > 0) {
+    if (status == OR_OK && shape->shared_kv_layers > 0 && shape->experts == 0) {
         status = set_each(config, writer, "feed_forward_length", ffn);
     }
     for (size_t i = 0; status == OR_OK && i < sizeof numbers / sizeof *numbers; i++) {

@@ -260,7 +260,7 @@ static or_status_t plan_tensors(convert_t *convert)
         const or_gguf_string_t name = {item->name, strlen(item->name)};
         const uint64_t dims[] = {item->width, item->rows, item->matrices};
         const bool is_stack = item->experts != NULL || item->is_packed || item->head_stride > 0 ||
-                              (item->turns > 0 && item->is_transposed);
+                              (item->turns > 0 && (item->is_transposed || item->matrices > 1));
         const uint32_t dim_count = item->is_vector ? 1 : is_stack ? 3 : 2;
         status = or_gguf_writer_add_tensor(convert->writer, name, dim_count, dims, item->type);
     }
@@ -347,7 +347,7 @@ static or_status_t write_vocabulary(const convert_t *convert)
                                             files.tokenizer == NULL ? &files.model : NULL,
                                         .added = {"added_tokens.json", files.added},
                                         .settings = {"tokenizer_config.json", files.settings},
-                                        .config = or_checkpoint_config(convert->checkpoint),
+                                        .config = convert->config.text,
                                         .generation = {"generation_config.json", files.generation},
                                         .chat_template = files.chat_template,
                                         .size = convert->config.shape.vocab_size};

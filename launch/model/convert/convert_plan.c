@@ -346,7 +346,8 @@ static or_status_t add_row(const or_plan_names_t *names, uint32_t layer,
     const or_hf_tensor_t tensor = {.layer = layer, .suffix = row->suffix};
     or_convert_item_t item = item_of(names->plan->config, &tensor, row);
     if (is_of_experts(row)) {
-        return names->plan->config->family->stacks_experts
+        const or_hf_family_t *family = names->plan->config->family;
+        return family->stacks_experts || family->stacks_as_gguf
                    ? or_plan_add_stacked(names, &tensor, row, &item)
                    : add_experts(names, tensor, &item);
     }
@@ -407,11 +408,15 @@ static or_status_t check_unused(const or_plan_names_t *names)
 {
     const or_convert_plan_t *plan = names->plan;
     const or_checkpoint_t *checkpoint = plan->checkpoint;
-    uint64_t of_guesses = 0;
+    uint64_t of_guesses = 0, of_towers = 0;
     for (uint64_t i = 0; i < or_checkpoint_count(checkpoint); i++) {
         const char *name = or_checkpoint_at(checkpoint, i)->name;
         bool is_copy = plan->config->is_tied && strcmp(name, HEAD) == 0;
         if (plan->used[i] || is_copy || or_hf_is_ignored(plan->config->family, name)) {
+            continue;
+        }
+        if (or_hf_is_of_tower(plan->config->family, name)) {
+            of_towers++;
             continue;
         }
         if (!is_of_guesses(names, name)) {
@@ -423,6 +428,12 @@ static or_status_t check_unused(const or_plan_names_t *names)
     if (of_guesses > 0) {
         or_log(OR_LOG_INFO, "%s: %" PRIu64 " tensors of layers that only guess tokens are left out",
                or_checkpoint_folder(checkpoint), of_guesses);
+    }
+    if (of_towers > 0) {
+        or_log(OR_LOG_INFO,
+               "%s: %" PRIu64 " tensors for images and sounds are left out; the file is the model "
+               "of text alone",
+               or_checkpoint_folder(checkpoint), of_towers);
     }
     return OR_OK;
 }

@@ -19,7 +19,7 @@ or_status_t or_plan_find_tensor(or_convert_plan_t *plan, const char *theirs, uin
 // Add the tensor whose source is known. `item` says the rest.
 or_status_t or_plan_add_found(or_convert_plan_t *plan, or_convert_item_t *item);
 
-// Add what a tensor of all experts has of a row of the table: all of it, or every other output. Biases are a matrix with a
+// Add what a tensor of all experts has of a row of the table: all of it, as GGUF has it or transposed, or every other output. Biases are a matrix with a
 // row for each expert.
 or_status_t or_plan_add_stacked(const or_plan_names_t *names, const or_hf_tensor_t *tensor,
                                 const or_arch_tensor_t *row, or_convert_item_t *item);

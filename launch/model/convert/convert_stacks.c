@@ -1,5 +1,5 @@
-// Tensors of a checkpoint that hold several of the new file: all experts of gpt-oss, and the matrices of all heads that make K
-// and V of DeepSeek's latent vector.
+// Tensors of a checkpoint that hold several matrices: all experts of gpt-oss and Gemma 4, and the matrices of all heads that make
+// K and V of DeepSeek's latent vector.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -82,7 +82,8 @@ or_status_t or_plan_add_stacked(const or_plan_names_t *names, const or_hf_tensor
                                 const or_arch_tensor_t *row, or_convert_item_t *item)
 {
     or_convert_plan_t *plan = names->plan;
-    const bool takes_turns = !or_plan_is_suffix(row, "ffn_down_exps");
+    const bool as_gguf = plan->config->family->stacks_as_gguf;
+    const bool takes_turns = !as_gguf && !or_plan_is_suffix(row, "ffn_down_exps");
     const uint32_t experts = item->matrices;
     char name[128] = "";
     bool has;
@@ -95,6 +96,9 @@ or_status_t or_plan_add_stacked(const or_plan_names_t *names, const or_hf_tensor
         item->type = OR_TENSOR_F32;
         item->rows = experts;
         item->matrices = 1;
+        status = find_form(plan, name, &form, &item->source);
+    } else if (status == OR_OK && as_gguf) {
+        const form_t form = {NULL, 3, {experts, item->rows, item->width}};
         status = find_form(plan, name, &form, &item->source);
     } else if (status == OR_OK && is_packed(name)) {
         status = find_packed(plan, name, item);

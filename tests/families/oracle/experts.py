@@ -46,7 +46,7 @@ class Experts(Dense):
 
 
 def routers(model):
-    return [module for name, module in model.named_modules() if name.endswith(("mlp.gate", "mlp.router"))]
+    return [module for name, module in model.named_modules() if name.endswith(("mlp.gate", "mlp.router", "router.proj"))]
 
 
 def route_by_softmax(router, hidden_states):
@@ -71,7 +71,8 @@ def route(model, used, normalises, smallest):
 def near_ties(model, tokens, used):
     """Return [(layer, position, gap)] where routing is near a tie, and the smallest gap of all."""
     logits = []
-    handles = [router.register_forward_hook(lambda module, arguments, output: logits.append(output[0])) for router in routers(model)]
+    handles = [router.register_forward_hook(lambda module, arguments, output: logits.append(output[0] if isinstance(output, tuple) else output))
+               for router in routers(model)]
     model(torch.tensor([tokens]), use_cache=False)
     for handle in handles:
         handle.remove()

@@ -18,6 +18,7 @@ import torch
 import dense
 import experts
 import gemma
+import gemma_experts
 import latent
 import layernorm
 import parallel
@@ -27,7 +28,8 @@ FOLDER = pathlib.Path(__file__).parents[1] / "data"
 POSITIONS = 200
 TOLERANCE = 1e-3
 MOVES_MIN = 20 * TOLERANCE
-FAMILIES = dense.FAMILIES + variants.FAMILIES + gemma.FAMILIES + layernorm.FAMILIES + parallel.FAMILIES + experts.FAMILIES + latent.FAMILIES
+FAMILIES = dense.FAMILIES + variants.FAMILIES + gemma.FAMILIES + layernorm.FAMILIES + parallel.FAMILIES + experts.FAMILIES + latent.FAMILIES + \
+    gemma_experts.FAMILIES
 
 
 @torch.no_grad()
@@ -65,7 +67,7 @@ def make(family_class, variant):
     precise = run(family.build().double(), tokens)[0]
     print(f"{name}: logits spread by {logits.std():.2f}, the largest share of attention is {peak:.2f} on average, F64 is "
           f"{np.abs(precise - logits).max():.2g} away", flush=True)
-    if isinstance(family, experts.Experts):
+    if hasattr(family, "used"):
         ties, smallest = experts.near_ties(family.build(), tokens, family.used)
         print(f"    routing near a tie, of {POSITIONS} positions in {family.layers} layers: {ties or 'none'}; the smallest gap is {smallest:.2g}")
     assert logits.shape == (POSITIONS, 64) and 2 <= logits.std() <= 4.5

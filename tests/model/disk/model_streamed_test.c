@@ -61,8 +61,9 @@ static void any_weights_have_the_same_bits(void **state)
 static void any_layers_have_the_same_bits(void **state)
 {
     (void)state;
-    static const char *const names[] = {"phi3/1",   "gemma3/0",      "qwen3moe/0",     "glm4moe/0",
-                                        "phimoe/0", "deepseek-v2/1", "gemma4-shared/0"};
+    static const char *const names[] = {"phi3/1",          "gemma3/0",        "qwen3moe/0",
+                                        "glm4moe/0",       "phimoe/0",        "deepseek-v2/1",
+                                        "gemma4-shared/0", "gemma4-experts/0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = family_file_make(names[i]);
         check_model(path, 1);
@@ -134,7 +135,8 @@ static void check_all_is_compared(const char *path)
 static void all_that_stays_is_compared(void **state)
 {
     (void)state;
-    static const char *const names[] = {"phi3/1", "qwen3moe/0", "deepseek-v2/1", "gemma4-shared/0"};
+    static const char *const names[] = {"phi3/1", "qwen3moe/0", "deepseek-v2/1", "gemma4-shared/0",
+                                        "gemma4-experts/0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = family_file_make(names[i]);
         check_all_is_compared(path);

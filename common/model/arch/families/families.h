@@ -170,4 +170,4 @@ extern const or_arch_t or_arch_qwen2, or_arch_qwen3, or_arch_phi3, or_arch_gemma
     or_arch_falcon, or_arch_opt, or_arch_mistral3, or_arch_ernie4_5;
 extern const or_arch_t or_arch_llama_experts, or_arch_qwen2moe, or_arch_qwen3moe, or_arch_olmoe,
     or_arch_glm4moe, or_arch_gpt_oss, or_arch_deepseek2, or_arch_phimoe;
-extern const or_arch_t or_arch_gemma4;
+extern const or_arch_t or_arch_gemma4, or_arch_gemma4_experts;

@@ -38,6 +38,10 @@ static const or_hf_expert_counts_t routed_experts = {.experts = "n_routed_expert
                                                      .shared_count = "n_shared_experts",
                                                      .dense_layers = "first_k_dense_replace"};
 
+static const or_hf_expert_counts_t gemma4_experts = {"num_experts", "num_local_experts",
+                                                     "top_k_experts", "moe_intermediate_size",
+                                                     "intermediate_size"};
+
 static const or_hf_number_t rms_numbers[] = {
     {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
     {0},
@@ -112,6 +116,13 @@ static const or_hf_rule_t gemma4_rules[] = {
     {"attention_bias", "false"},
     {"use_bidirectional_attention", "vision"},
     {"enable_moe_block", "false"},
+    {0},
+};
+static const or_hf_rule_t gemma4_experts_rules[] = {
+    {"hidden_activation", "gelu_pytorch_tanh"},
+    {"attention_bias", "false"},
+    {"use_bidirectional_attention", "vision"},
+    {"use_double_wide_mlp", "false"},
     {0},
 };
 static const or_hf_rule_t starcoder2_rules[] = {
@@ -209,6 +220,22 @@ static const or_hf_rule_t olmoe_rules[] = {
     PLACES, .numbers = rms_numbers, .rules = phimoe_rules, .rope_base = 1000000, .rotated = 1,     \
             .names = or_hf_mixtral_names, .experts = &mixtral_experts, .needs_kv_heads = true
 
+#define GEMMA4                                                                                     \
+    .layers = "layers.", .embedding = "embed_tokens.weight", .norm = "norm",                       \
+    .counts = &llama_counts, .ignored = ".rotary_emb.inv_freq", .rope_base = 1000000,              \
+    .rotated = 0.25, .numbers = gemma4_numbers, .names = or_hf_gemma4_names, .head_dim = 256,      \
+    .needs_kv_heads = true, .is_tied = true, .lists_windows = true, .window = 512,                 \
+    .input_embedding = "embed_tokens_per_layer.weight",                                            \
+    .input_projection = "per_layer_model_projection.weight",                                       \
+    .input_norm = "per_layer_projection_norm.weight"
+#define GEMMA4_EXPERTS                                                                             \
+    .flag = "enable_moe_block", .rules = gemma4_experts_rules, .experts = &gemma4_experts,         \
+    .stacks_as_gguf = true
+// As it is published, with towers for images and sounds.
+#define GEMMA4_TOWERS                                                                              \
+    .text_config = "text_config", .outer = "model.language_model.",                                \
+    .towers = "model.vision_tower. model.audio_tower. model.embed_vision. model.embed_audio."
+
 static const or_hf_family_t families[] = {
     {"LlamaForCausalLM", "llama", PLACES, NUMBERS, ROTATED, .names = or_hf_no_names,
      .pairs_halves = true},
@@ -229,12 +256,10 @@ static const or_hf_family_t families[] = {
     {"Gemma3ForCausalLM", "gemma3", PLACES, .rope_base = 1000000, .rotated = 1,
      .numbers = rms_numbers, .rules = gemma3_rules, .names = or_hf_gemma2_names, .head_dim = 256,
      .needs_kv_heads = true, .is_tied = true, .norms_less_one = true, .scales_by_scalar = true},
-    {"Gemma4ForCausalLM", "gemma4", PLACES, .rope_base = 1000000, .rotated = 0.25,
-     .numbers = gemma4_numbers, .rules = gemma4_rules, .names = or_hf_gemma4_names, .head_dim = 256,
-     .needs_kv_heads = true, .is_tied = true, .lists_windows = true, .window = 512,
-     .input_embedding = "embed_tokens_per_layer.weight",
-     .input_projection = "per_layer_model_projection.weight",
-     .input_norm = "per_layer_projection_norm.weight"},
+    {"Gemma4ForCausalLM", "gemma4", GEMMA4, .outer = "model.", .rules = gemma4_rules},
+    {"Gemma4ForCausalLM", "gemma4", GEMMA4, .outer = "model.", GEMMA4_EXPERTS},
+    {"Gemma4ForConditionalGeneration", "gemma4", GEMMA4, GEMMA4_TOWERS, .rules = gemma4_rules},
+    {"Gemma4ForConditionalGeneration", "gemma4", GEMMA4, GEMMA4_TOWERS, GEMMA4_EXPERTS},
     {"Olmo2ForCausalLM", "olmo2", PLACES, NUMBERS, ROTATED, .names = or_hf_olmo2_names},
     {"GraniteForCausalLM", "granite", PLACES, ROTATED, .numbers = granite_numbers,
      .rules = silu_rules, .names = or_hf_no_names, .pairs_halves = true},
@@ -313,7 +338,9 @@ or_status_t or_hf_family_find(const char *architecture, const or_hf_family_t **f
             return OR_OK;
         }
         size_t used = strlen(all);
-        snprintf(all + used, sizeof all - used, " %s", families[i].architecture);
+        if (families[i].flag == NULL) { // a row that another has named
+            snprintf(all + used, sizeof all - used, " %s", families[i].architecture);
+        }
     }
     return or_fail(OR_ERR_UNSUPPORTED,
                    "checkpoints of architecture \"%.64s\" are not converted; of these they are:%s",
@@ -370,15 +397,31 @@ static bool ends_with(const char *text, const char *end, size_t length)
     return all >= length && memcmp(text + all - length, end, length) == 0;
 }
 
-bool or_hf_is_ignored(const or_hf_family_t *family, const char *name)
+static bool begins_with(const char *text, const char *begin, size_t length)
 {
-    const char *at = family->ignored;
-    while (*at != '\0') {
+    return strncmp(text, begin, length) == 0;
+}
+
+// Is the name like one of a list, between spaces?
+static bool is_like_one(const char *list, const char *name,
+                        bool (*is_like)(const char *, const char *, size_t))
+{
+    for (const char *at = list; *at != '\0';) {
         size_t length = strcspn(at, " ");
-        if (ends_with(name, at, length)) {
+        if (is_like(name, at, length)) {
             return true;
         }
         at += length + strspn(at + length, " ");
     }
     return false;
+}
+
+bool or_hf_is_ignored(const or_hf_family_t *family, const char *name)
+{
+    return is_like_one(family->ignored, name, ends_with);
+}
+
+bool or_hf_is_of_tower(const or_hf_family_t *family, const char *name)
+{
+    return family->towers != NULL && is_like_one(family->towers, name, begins_with);
 }

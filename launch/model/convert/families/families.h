@@ -45,7 +45,12 @@ typedef struct {
 typedef struct {
     const char *architecture; // "architectures" of config.json
     const char *name;         // general.architecture of GGUF
-    const char *outer;        // before all names but the head's; a checkpoint may leave it out
+    // Of rows with the same architecture that one counts whose flag of the config is true, if one is; NULL: no flag is asked.
+    const char *flag;
+    // The part of the config that is about the model of text; NULL: all of it is. Then the beginnings of the names of other
+    // tensors, between spaces; NULL: there are none.
+    const char *text_config, *towers;
+    const char *outer; // before all names but the head's; a checkpoint may leave it out
     const char *layers, *embedding, *positions, *norm; // below it; positions NULL: none are learned
     // What makes the layers' own inputs, of models that have these; NULL: none has.
     const char *input_embedding, *input_projection, *input_norm;
@@ -80,6 +85,7 @@ typedef struct {
     // Experts are one tensor, with a row for each input, in whose columns gates and ups take turns; or blocks and scales of
     // MXFP4, with a row for each output.
     bool stacks_experts;
+    bool stacks_as_gguf;   // experts are one tensor, as GGUF has them, gates and ups together
     bool needs_scaling;    // of rotations: transformers' default has one
     bool gates_by_sigmoid; // experts are chosen by sigmoids
     bool tells_routing;    // GGUF says how experts are chosen
@@ -87,7 +93,7 @@ typedef struct {
     uint32_t window;       // where the config does not say; 0: none
 } or_hf_family_t;
 
-// The family that config.json names as its architecture. OR_ERR_UNSUPPORTED lists all.
+// The family that config.json names as its architecture, the first of those. OR_ERR_UNSUPPORTED lists all.
 or_status_t or_hf_family_find(const char *architecture, const or_hf_family_t **family_p);
 // Family i of the table; NULL after the last.
 const or_hf_family_t *or_hf_family_at(size_t i);
@@ -103,3 +109,5 @@ bool or_hf_layer_name(const or_hf_family_t *family, const or_hf_tensor_t *tensor
                       char *name, size_t capacity);
 // Does the name end in one of the family's ignored ends?
 bool or_hf_is_ignored(const or_hf_family_t *family, const char *name);
+// Does it belong to a tower?
+bool or_hf_is_of_tower(const or_hf_family_t *family, const char *name);

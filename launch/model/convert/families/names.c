@@ -45,6 +45,14 @@ const or_hf_name_t or_hf_gemma4_names[] = {
     {"inp_gate", "per_layer_input_gate"},
     {"proj", "per_layer_projection"},
     {"post_norm", "post_per_layer_input_norm"},
+    {"ffn_gate_inp.weight", "router.proj.weight"},
+    {"ffn_gate_inp.scale", "router.scale"},
+    {"ffn_gate_up_exps.weight", "experts.gate_up_proj"},
+    {"ffn_down_exps.weight", "experts.down_proj"},
+    {"ffn_down_exps.scale", "router.per_expert_scale"},
+    {"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
+    {"post_ffw_norm_1", "post_feedforward_layernorm_1"},
+    {"post_ffw_norm_2", "post_feedforward_layernorm_2"},
     {0},
 };
 
