@@ -169,6 +169,24 @@ static void ranks_of_other_families_give_the_same_bits(void **state)
     }
 }
 
+// Heads of another size and number in some layers, K and V and inputs that layers share.
+static void ranks_of_layers_that_differ_give_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"gemma4/0", "gemma4-shared/0"};
+    static const case_t cases[] = {{.size = 4, .stages = 1},
+                                   {.size = 8, .stages = 1, .by_host = true},
+                                   {.size = 1, .stages = 2}};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        char *path = family_file_make(names[i]);
+        char *quantised = test_requantize(path, OR_TENSOR_Q8_0);
+        check(path, OR_KV_F32, play_one_pass, cases, COUNT(cases));
+        check(quantised, OR_KV_Q8_0, play_one_pass, cases, COUNT(cases));
+        free(quantised);
+        free(path);
+    }
+}
+
 // ---- which way sums go ----
 
 static int have_no_library(char name[OR_CUDA_PEERS_NAME])
@@ -472,6 +490,7 @@ int main(void)
         cmocka_unit_test(ranks_of_an_odd_shape_give_the_same_bits),
         cmocka_unit_test(ranks_of_super_blocks_give_the_same_bits),
         cmocka_unit_test(ranks_of_other_families_give_the_same_bits),
+        cmocka_unit_test(ranks_of_layers_that_differ_give_the_same_bits),
         cmocka_unit_test(sums_go_by_the_host_where_one_cannot_do_otherwise),
         cmocka_unit_test(all_record_or_none),
         cmocka_unit_test(none_leaves_while_another_waits),

@@ -24,7 +24,7 @@
     row(record_begin) row(record_end) \
     row(loop_begin) row(loop_end) row(replay) row(recording_free) \
     row(peers_name) row(peers_id) row(peers_join) row(peers_leave) row(peers_gather) \
-    row(rmsnorm) row(rmsnorm_heads) row(layer_norm) row(rope) row(scale_by_position) row(activate) row(scale) row(softcap) \
+    row(rmsnorm) row(rmsnorm_heads) row(layer_norm) row(rope) row(scale_by_position) row(activate) row(scale) row(scale_by) row(softcap) \
     row(add) row(add_parts) row(matmul_quants) \
     row(matmul_floats) row(tensor_open) row(tensor_close) row(tensor_name) row(tensor_prepare) \
     row(matmul_tensor) row(embed) row(store_kv) row(attention) row(accept) row(slots_bytes) \
