@@ -38,6 +38,11 @@ typedef struct {
 int or_cuda_choose_experts(or_cuda_t *cuda, const or_cuda_choice_t *choice, const float *logits,
                            size_t stride, uint32_t rows, uint32_t *chosen, float *weights);
 
+// Choose two experts for rows of logits and weigh each (or_experts_mix in common/model/cpu/experts.h): to chosen [rows][2] and
+// weights likewise, each weight times `scale`. experts >= 2.
+int or_cuda_mix_experts(or_cuda_t *cuda, uint32_t experts, float scale, const float *logits,
+                        size_t stride, uint32_t rows, uint32_t *chosen, float *weights);
+
 // ---- entries ----
 
 // An entry is a row with one of its experts. There are rows * used of them.

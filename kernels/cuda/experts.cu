@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "common/base/math/elementwise_inline.h"
+#include "common/base/math/mix_inline.h"
 #include "kernels/cuda/rows.cuh"
 
 #define WARP 32u
@@ -148,6 +149,33 @@ int or_cuda_choose_experts(or_cuda_t *cuda, const or_cuda_choice_t *choice, cons
     }
     return or_launch(cuda, choose_rows, dim3(rows), dim3(WARP), 0, *choice, logits, stride, chosen,
                      weights);
+}
+
+#define MIXED 2u // experts of a row
+
+// A thread has a row: experts are few.
+OR_GLOBAL void mix_rows(uint32_t experts, float scale, const float *logits, size_t stride,
+                        uint32_t rows, uint32_t *chosen, float *weights)
+{
+    uint32_t row = blockIdx.x * WARP + threadIdx.x;
+    if (row < rows) {
+        float *own = weights + (size_t)row * MIXED;
+        inline_mix(logits + row * stride, experts, chosen + (size_t)row * MIXED, own);
+        for (uint32_t i = 0; i < MIXED; i++) {
+            own[i] *= scale;
+        }
+    }
+}
+
+int or_cuda_mix_experts(or_cuda_t *cuda, uint32_t experts, float scale, const float *logits,
+                        size_t stride, uint32_t rows, uint32_t *chosen, float *weights)
+{
+    assert(experts >= MIXED);
+    if (rows == 0) {
+        return OR_CUDA_OK;
+    }
+    return or_launch(cuda, mix_rows, dim3((rows - 1) / WARP + 1), dim3(WARP), 0, experts, scale,
+                     logits, stride, rows, chosen, weights);
 }
 
 // ---- entries ----

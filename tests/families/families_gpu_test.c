@@ -70,17 +70,17 @@ static const family_t families[] = {
     {"olmoe/0", NULL, NULL, 0, 0},
     {"glm4moe/1", NULL, NULL, 0, 0},
     {"gpt-oss/0", NULL, WINDOW, 6, 0},
-    {"phimoe/0", "chosen otherwise", NULL, 0, 0},
+    {"phimoe/0", NULL, NULL, 0, 0},
+    {"phimoe/1", NULL, NULL, 0, 0},
     {"deepseek-v2/1", "latent attention", NULL, 0, 0},
     {"deepseek-v3/0", "latent attention", NULL, 0, 0},
 };
 
 // Experts of quantised weights, one family with layers that have none.
-static const family_t quantised[] = {{"mixtral/0", NULL, NULL, 0, 0},
-                                     {"gemma4/0", NULL, NULL, 0, 0},
-                                     {"gemma4-shared/0", NULL, WINDOW, 7, 0},
-                                     {"qwen2moe/0", NULL, NULL, 0, 0},
-                                     {"glm4moe/0", NULL, NULL, 0, 0}};
+static const family_t quantised[] = {
+    {"mixtral/0", NULL, NULL, 0, 0},         {"gemma4/0", NULL, NULL, 0, 0},
+    {"gemma4-shared/0", NULL, WINDOW, 7, 0}, {"qwen2moe/0", NULL, NULL, 0, 0},
+    {"phimoe/0", NULL, NULL, 0, 0},          {"glm4moe/0", NULL, NULL, 0, 0}};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 

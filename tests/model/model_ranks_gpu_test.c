@@ -153,12 +153,13 @@ static void ranks_of_super_blocks_give_the_same_bits(void **state)
 }
 
 // Norms of heads and of all heads together, sums that are normalised or scaled before they are added, an FFN without a gate,
-// experts with one that all rows take and with biases, sinks.
+// experts with one that all rows take and with biases, sinks, a bias of the head.
 static void ranks_of_other_families_give_the_same_bits(void **state)
 {
     (void)state;
-    static const char *const names[] = {"qwen3/0",      "olmo2/0",     "gemma/0",   "granite/0",
-                                        "starcoder2/0", "command-r/0", "glm4moe/1", "gpt-oss/0"};
+    static const char *const names[] = {"qwen3/0",   "olmo2/0",      "gemma/0",
+                                        "granite/0", "starcoder2/0", "command-r/0",
+                                        "glm4moe/1", "gpt-oss/0",    "phimoe/0"};
     static const case_t cases[] = {{.size = 2, .stages = 1},
                                    {.size = 2, .stages = 2, .by_host = true}};
     for (size_t i = 0; i < COUNT(names); i += EVERY) {

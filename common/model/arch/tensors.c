@@ -98,7 +98,7 @@ static or_status_t load_vector(or_model_t *model, const or_gguf_tensor_t *tensor
     return OR_OK;
 }
 
-// A vector of a layer, the output norm, or that of inputs: where the layers run.
+// A vector of a layer, of the head, or of inputs: where passes run.
 static or_status_t load_layer_vector(or_model_t *model, const or_gguf_tensor_t *tensor,
                                      float **vector_p)
 {
@@ -369,8 +369,8 @@ static or_status_t load_head(or_model_t *model)
                                    &model->output_norm_bias);
     }
     if (status == OR_OK && arch->head_bias != NULL) {
-        status = load_vector(model, or_gguf_find_tensor(model->gguf, arch->head_bias),
-                             &model->head_bias);
+        status = load_layer_vector(model, or_gguf_find_tensor(model->gguf, arch->head_bias),
+                                   &model->head_bias);
     }
     status = status != OR_OK
                  ? status
@@ -461,7 +461,7 @@ void or_tensors_free(or_model_t *model)
     }
     or_gpu_give(model->gpu, model->output_norm);
     or_gpu_give(model->gpu, model->output_norm_bias);
-    free(model->head_bias);
+    or_gpu_give(model->gpu, model->head_bias);
     free(model->rope_factors);
     or_gpu_give(model->gpu, model->inputs.norm);
     if (!model->inputs.projection.borrowed) {

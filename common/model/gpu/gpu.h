@@ -28,7 +28,7 @@
     row(add) row(add_parts) row(matmul_quants) \
     row(matmul_floats) row(tensor_open) row(tensor_close) row(tensor_name) row(tensor_prepare) \
     row(matmul_tensor) row(embed) row(store_kv) row(attention) row(accept) row(slots_bytes) \
-    row(choose_experts) row(group_entries) row(gather) row(activate_experts) row(weigh_shared) \
+    row(choose_experts) row(mix_experts) row(group_entries) row(gather) row(activate_experts) row(weigh_shared) \
     row(sum_entries) row(bias_experts) \
     row(contenders) row(contenders_bytes) row(grow) row(grow_bytes) row(reject) row(reject_bytes)
 // clang-format on

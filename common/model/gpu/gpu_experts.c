@@ -127,6 +127,12 @@ void or_gpu_route(or_model_t *model, const or_layer_t *layer, uint32_t rows)
                                      .logit_bias = layer->logit_bias,
                                      .choice_bias = layer->router_bias};
     or_gpu_project(model, &layer->router, &gpu->h, rows, experts->logits, experts->logits_stride);
+    if (model->arch->mixes_sparsely) {
+        or_gpu_keep(gpu, gpu->functions->mix_experts(gpu->cuda, choice.experts, choice.scale,
+                                                     experts->logits, experts->logits_stride, rows,
+                                                     experts->chosen, experts->weights));
+        return;
+    }
     or_gpu_keep(gpu, gpu->functions->choose_experts(gpu->cuda, &choice, experts->logits,
                                                     experts->logits_stride, rows, experts->chosen,
                                                     experts->weights));

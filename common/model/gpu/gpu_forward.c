@@ -93,6 +93,11 @@ void or_gpu_multiply_head(or_model_t *model, uint32_t first, uint32_t rows, floa
     or_gpu_project(model, &model->head, &h, rows, logits, model->vocab_stride);
     logits += or_matrix_place(&model->head, model->share.vocab.begin);
     const uint32_t count = or_span_length(model->share.vocab);
+    if (model->head_bias != NULL) {
+        or_gpu_keep(gpu, gpu->functions->add(gpu->cuda, logits, model->vocab_stride,
+                                             model->head_bias + model->share.vocab.begin, 0, count,
+                                             rows));
+    }
     or_gpu_scale(model, logits, model->vocab_stride, numbers->logit_scale, count, rows);
     if (numbers->logit_softcap > 0) {
         or_gpu_keep(gpu, gpu->functions->softcap(gpu->cuda, logits, model->vocab_stride,

@@ -455,11 +455,8 @@ const char *or_gpu_cannot_run(const or_model_t *model)
     if (arch->has_latent) {
         return "latent attention";
     }
-    if (arch->mixes_sparsely || model->shape.expert_groups > 0) {
-        return "experts that are chosen otherwise than by their largest weights";
-    }
-    if (arch->head_bias != NULL) {
-        return "a bias of its logits";
+    if (model->shape.expert_groups > 0) {
+        return "experts in groups";
     }
     for (const or_op_t *op = model->arch->layer_ops; op->kind != OR_OP_END; op++) {
         if (ops[op->kind] == NULL) {

@@ -153,6 +153,45 @@ static void choices_equal_the_cpu(void **state)
     }
 }
 
+// Many logits are within 2 % of each other; some are equal, below 0, or no numbers.
+static void mixtures_equal_the_cpu(void **state)
+{
+    (void)state;
+    enum { ROWS = 67 };
+    uint64_t random = test_seed();
+    for (uint32_t i = 0; i < 8 * test_runs(2); i++) {
+        const uint32_t experts = 2 + (uint32_t)test_below(&random, 20);
+        const size_t stride = experts + test_below(&random, 9);
+        const float scale = i % 2 == 0 ? 1.0f : 1.5f;
+        float *logits = allocate(ROWS * stride * sizeof *logits);
+        for (size_t k = 0; k < ROWS * stride; k++) {
+            const float near = 1 + 0.004f * (float)test_below(&random, 12);
+            logits[k] = i % 3 == 0 ? near - 2 * (float)test_below(&random, 2)
+                                   : draw_logit(&random, i % 3 == 1 ? KIND_SPECIAL : KIND_PLAIN);
+        }
+        float *there = cuda_test_upload(test_device, logits, ROWS * stride * sizeof *logits);
+        uint32_t *chosen = cuda_test_upload(test_device, NULL, 2 * ROWS * sizeof *chosen);
+        float *weights = cuda_test_upload(test_device, NULL, 2 * ROWS * sizeof *weights);
+        cuda_test_ok(
+            or_cuda_mix_experts(test_device, experts, scale, there, stride, ROWS, chosen, weights));
+        uint32_t actual_chosen[2 * ROWS], expected_chosen[2];
+        float actual[2 * ROWS], expected[2];
+        cuda_test_download(test_device, actual_chosen, chosen, sizeof actual_chosen);
+        cuda_test_download(test_device, actual, weights, sizeof actual);
+        for (uint32_t k = 0; k < 2 * ROWS; k++) {
+            or_experts_mix(logits + k / 2 * stride, experts, expected_chosen, expected);
+            or_scale(expected, 2, scale);
+            assert_int_equal(actual_chosen[k], expected_chosen[k % 2]);
+            assert_same(actual[k], expected[k % 2], "a weight", k);
+        }
+        void *const all[] = {there, chosen, weights};
+        for (size_t k = 0; k < COUNT(all); k++) {
+            or_cuda_free(test_device, all[k]);
+        }
+        free(logits);
+    }
+}
+
 // ---- entries ----
 
 typedef struct {
@@ -549,6 +588,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(choices_equal_the_cpu),
+        cmocka_unit_test(mixtures_equal_the_cpu),
         cmocka_unit_test(entries_are_ordered_and_grouped),
         cmocka_unit_test(groups_multiply_as_each_alone),
         cmocka_unit_test(activations_equal_the_cpu),
