@@ -72,15 +72,19 @@ static const family_t families[] = {
     {"gpt-oss/0", NULL, WINDOW, 6, 0},
     {"phimoe/0", NULL, NULL, 0, 0},
     {"phimoe/1", NULL, NULL, 0, 0},
-    {"deepseek-v2/1", "latent attention", NULL, 0, 0},
-    {"deepseek-v3/0", "latent attention", NULL, 0, 0},
+    {"deepseek-v2/0", NULL, NULL, 0, 0},
+    {"deepseek-v2/1", NULL, NULL, 0, 0},
+    {"deepseek-v3/0", NULL, NULL, 0, 0},
+    {"deepseek-v3/1", NULL, NULL, 0, 0},
 };
 
-// Experts of quantised weights, one family with layers that have none.
+// Experts of quantised weights, some families with layers that have none; layers that differ; heads that have matrices of their own.
 static const family_t quantised[] = {
     {"mixtral/0", NULL, NULL, 0, 0},         {"gemma4/0", NULL, NULL, 0, 0},
     {"gemma4-shared/0", NULL, WINDOW, 7, 0}, {"qwen2moe/0", NULL, NULL, 0, 0},
-    {"phimoe/0", NULL, NULL, 0, 0},          {"glm4moe/0", NULL, NULL, 0, 0}};
+    {"phimoe/0", NULL, NULL, 0, 0},          {"glm4moe/0", NULL, NULL, 0, 0},
+    {"deepseek-v2/1", NULL, NULL, 0, 0},     {"deepseek-v3/0", NULL, NULL, 0, 0},
+};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -184,7 +188,7 @@ static void same_bits_with_layers_away(void **state)
     }
 }
 
-static void same_bits_of_quantised_experts(void **state)
+static void same_bits_of_quantised_weights(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(quantised); i++) {
@@ -215,7 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_or_refused),
         cmocka_unit_test(same_bits_with_layers_away),
-        cmocka_unit_test(same_bits_of_quantised_experts),
+        cmocka_unit_test(same_bits_of_quantised_weights),
         cmocka_unit_test(tensor_cores_refuse_experts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

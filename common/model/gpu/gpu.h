@@ -12,6 +12,7 @@
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_experts.h"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/cuda_latent.h"
 #include "kernels/cuda/cuda_peers.h"
 #include "kernels/cuda/cuda_tensor.h"
 
@@ -29,7 +30,7 @@
     row(matmul_floats) row(tensor_open) row(tensor_close) row(tensor_name) row(tensor_prepare) \
     row(matmul_tensor) row(embed) row(store_kv) row(attention) row(accept) row(slots_bytes) \
     row(choose_experts) row(mix_experts) row(group_entries) row(gather) row(activate_experts) row(weigh_shared) \
-    row(sum_entries) row(bias_experts) \
+    row(sum_entries) row(bias_experts) row(gather_heads) row(copy_heads) row(group_heads) row(quantize) \
     row(contenders) row(contenders_bytes) row(grow) row(grow_bytes) row(reject) row(reject_bytes)
 // clang-format on
 

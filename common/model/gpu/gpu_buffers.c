@@ -50,6 +50,7 @@ static void describe(or_model_t *model)
     or_gpu_describe_rows(gpu, ffn_max(model), model->ffn_stride, &gpu->gate);
     or_gpu_experts_describe(model);
     or_gpu_inputs_describe(model);
+    or_gpu_latent_describe(model);
     gpu->scores_floats = scores_floats(model);
     gpu->tables.bytes = or_gpu_tables_bytes(model);
 }
@@ -348,6 +349,7 @@ or_status_t or_gpu_buffers_create(or_model_t *model, or_quantised_rows_t quantis
     or_status_t status = each_part(model, quantised, or_gpu_take_parts);
     status = status != OR_OK ? status : or_gpu_experts_each(model, or_gpu_take_parts);
     status = status != OR_OK ? status : or_gpu_inputs_each(model, or_gpu_take_parts);
+    status = status != OR_OK ? status : or_gpu_latent_each(model, or_gpu_take_parts);
     status = status != OR_OK ? status : fill_ones(model);
     return status != OR_OK ? status : create_contests(model);
 }
@@ -363,6 +365,7 @@ void or_gpu_buffers_free(or_model_t *model)
     free_embedding(gpu);
     free(gpu->contests.scores);
     free(gpu->contests.ids);
+    or_gpu_latent_each(model, or_gpu_give_parts);
     or_gpu_inputs_each(model, or_gpu_give_parts);
     or_gpu_experts_each(model, or_gpu_give_parts);
     each_part(model, (or_quantised_rows_t){0}, or_gpu_give_parts);

@@ -120,22 +120,26 @@ void or_gpu_inputs_make(or_model_t *model, uint32_t rows)
 
 // ---- in a layer ----
 
-void or_gpu_inputs_gate(or_model_t *model, const or_layer_t *layer, uint32_t rows)
+or_status_t or_gpu_inputs_gate(or_model_t *model, const or_gpu_op_t *place, uint32_t rows)
 {
     const or_cuda_rows_t *gate = &model->gpu->inputs.gate;
-    or_gpu_project(model, &layer->input_gate, &model->gpu->h, rows, gate->values, gate->stride);
+    or_gpu_project(model, &place->layer->input_gate, &model->gpu->h, rows, gate->values,
+                   gate->stride);
+    return OR_OK;
 }
 
-void or_gpu_inputs_gelu(or_model_t *model, uint32_t layer, uint32_t rows)
+or_status_t or_gpu_inputs_gelu(or_model_t *model, const or_gpu_op_t *place, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
     or_gpu_keep(gpu, gpu->functions->activate(gpu->cuda, OR_CUDA_GELU_GATED, &gpu->inputs.gate,
-                                              input_of(model, layer), gpu->inputs.stride,
+                                              input_of(model, place->index), gpu->inputs.stride,
                                               model->shape.layer_input, rows));
+    return OR_OK;
 }
 
-void or_gpu_inputs_raise(or_model_t *model, const or_layer_t *layer, uint32_t rows)
+or_status_t or_gpu_inputs_raise(or_model_t *model, const or_gpu_op_t *place, uint32_t rows)
 {
-    or_gpu_project(model, &layer->input_up, &model->gpu->inputs.gate, rows, model->gpu->parts,
-                   model->width_stride);
+    or_gpu_project(model, &place->layer->input_up, &model->gpu->inputs.gate, rows,
+                   model->gpu->parts, model->width_stride);
+    return OR_OK;
 }

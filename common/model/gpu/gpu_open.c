@@ -51,7 +51,7 @@ static or_status_t check_choice(const or_model_t *model, const or_gpu_choice_t *
         head_dim = shape->window_head_dim > head_dim ? shape->window_head_dim : head_dim;
     }
     uint32_t group = shape->heads / kv_heads;
-    if (group > OR_CUDA_GROUP_MAX) {
+    if (group > OR_CUDA_GROUP_MAX && shape->latent == 0) {
         return or_fail(OR_ERR_UNSUPPORTED,
                        "%u query heads of %s share a KV head, on a GPU at most %u can; run it on "
                        "the CPU",

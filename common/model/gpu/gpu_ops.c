@@ -6,14 +6,7 @@
 
 // ---- operations on rows ----
 
-// An operation of a layer.
-typedef struct {
-    const or_op_t *op; // in the family's list, so that its neighbours are there, too
-    const or_layer_t *layer;
-    uint32_t index; // of the stage
-} place_t;
-
-typedef or_status_t (*run_op_t)(or_model_t *model, const place_t *place, uint32_t rows);
+typedef or_gpu_op_t place_t;
 
 // This rank's first head in the products with a matrix.
 static float *heads_of(const or_layer_t *layer, float *products, const or_matrix_t *matrix,
@@ -24,7 +17,7 @@ static float *heads_of(const or_layer_t *layer, float *products, const or_matrix
 
 static float *query_of(const or_model_t *model, const or_layer_t *layer)
 {
-    return heads_of(layer, model->gpu->query, &layer->query, model->share.heads);
+    return model->gpu->query + or_query_place(model, layer, model->share.heads.begin);
 }
 
 static float *key_of(const or_model_t *model, const or_layer_t *layer)
@@ -172,11 +165,13 @@ static or_status_t norm_whole(or_model_t *model, const place_t *place, uint32_t 
     return OR_OK;
 }
 
+// In latent attention the rotated elements of a head are its last ones, behind the latent ones.
 static void rotate_heads(or_model_t *model, const place_t *place, float *x, size_t stride,
                          or_span_t heads, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
     const or_layer_t *layer = place->layer;
+    x += model->shape.latent;
     or_gpu_keep(gpu, gpu->functions->rope(gpu->cuda, model->arch->rope_halves, x, stride,
                                           or_span_length(heads), layer->head_dim, layer->rope_dims,
                                           model->rope_cosine[layer->rope],
@@ -361,26 +356,6 @@ static or_status_t sum_down(or_model_t *model, const place_t *place, uint32_t ro
                         &model->gpu->gate, rows);
 }
 
-// ---- what layers get of a token besides ----
-
-static or_status_t gate_input(or_model_t *model, const place_t *place, uint32_t rows)
-{
-    or_gpu_inputs_gate(model, place->layer, rows);
-    return OR_OK;
-}
-
-static or_status_t gelu_input(or_model_t *model, const place_t *place, uint32_t rows)
-{
-    or_gpu_inputs_gelu(model, place->index, rows);
-    return OR_OK;
-}
-
-static or_status_t raise_input(or_model_t *model, const place_t *place, uint32_t rows)
-{
-    or_gpu_inputs_raise(model, place->layer, rows);
-    return OR_OK;
-}
-
 // ---- experts ----
 
 static or_status_t route(or_model_t *model, const place_t *place, uint32_t rows)
@@ -407,15 +382,17 @@ static or_status_t bias_experts(or_model_t *model, const place_t *place, uint32_
 
 static or_status_t attend(or_model_t *model, const place_t *place, uint32_t rows)
 {
-    or_gpu_t *gpu = model->gpu;
     const or_gpu_queries_t queries = {query_of(model, place->layer), model->query_stride};
-    or_gpu_attend(model, place->layer, &queries, rows, &gpu->attended);
+    if (model->arch->has_latent) {
+        return or_gpu_latent_attend(model, place, rows);
+    }
+    or_gpu_attend(model, place->layer, &queries, rows, &model->gpu->attended);
     return OR_OK;
 }
 
 // ---- what a GPU can run ----
 
-static const run_op_t ops[OR_OP_KINDS] = {
+static or_gpu_run_op_t *const ops[OR_OP_KINDS] = {
     [OR_OP_NORM] = norm,
     [OR_OP_NORM_LAYER] = norm_layer,
     [OR_OP_COPY] = copy,
@@ -444,20 +421,19 @@ static const run_op_t ops[OR_OP_KINDS] = {
     [OR_OP_NORM_SUMS] = norm_sums,
     [OR_OP_ADD] = add,
     [OR_OP_SCALE] = scale,
-    [OR_OP_GATE_INPUT] = gate_input,
-    [OR_OP_GELU_INPUT] = gelu_input,
-    [OR_OP_RAISE_INPUT] = raise_input,
+    [OR_OP_GATE_INPUT] = or_gpu_inputs_gate,
+    [OR_OP_GELU_INPUT] = or_gpu_inputs_gelu,
+    [OR_OP_RAISE_INPUT] = or_gpu_inputs_raise,
+    [OR_OP_PROJECT_LATENT] = or_gpu_latent_project,
+    [OR_OP_NORM_QUERY_LATENT] = or_gpu_latent_norm_query,
+    [OR_OP_RAISE_QUERY] = or_gpu_latent_raise_query,
+    [OR_OP_NORM_LATENT] = or_gpu_latent_norm_key,
+    [OR_OP_ABSORB] = or_gpu_latent_absorb,
+    [OR_OP_RAISE_VALUES] = or_gpu_latent_raise_values,
 };
 
 const char *or_gpu_cannot_run(const or_model_t *model)
 {
-    const or_arch_t *arch = model->arch;
-    if (arch->has_latent) {
-        return "latent attention";
-    }
-    if (model->shape.expert_groups > 0) {
-        return "experts in groups";
-    }
     for (const or_op_t *op = model->arch->layer_ops; op->kind != OR_OP_END; op++) {
         if (ops[op->kind] == NULL) {
             return "operations of its own";

@@ -1,6 +1,6 @@
 // Goal: experts on a device are those that the CPU chooses, with its weights, and what is made of their entries has its
 // bits, whichever entries are multiplied together.
-// Method: choices beside or_experts_choose and kernels/ref, with many ties and with logits that are no numbers. The order of
+// Method: choices beside or_experts_choose_in_groups and kernels/ref, with many ties and with logits that are no numbers. The order of
 // entries is looked at. Products of groups are set beside those of each group alone, which other tests set beside ref.
 #include "kernels/cuda/tests/cuda_test_support.h"
 #include "kernels/kernels_test_support.h"
@@ -46,6 +46,18 @@ static float draw_logit(uint64_t *random, test_kind_t kind)
     return any < 5 ? tied : tied + 0x1p-20f * (float)test_below(random, 1u << 20);
 }
 
+// Put the experts into groups, of which those that are taken have enough, where they can be.
+static void draw_expert_groups(uint64_t *random, or_cuda_choice_t *choice)
+{
+    const uint32_t groups = 2u << test_below(random, 4);
+    const uint32_t each = choice->experts / groups;
+    if (choice->experts % groups == 0 && each >= 2 && test_below(random, 3) > 0) {
+        const uint32_t least = (choice->used + each - 1) / each;
+        choice->groups = groups;
+        choice->groups_used = least + (uint32_t)test_below(random, groups - least + 1);
+    }
+}
+
 static choice_case_t draw_choice(uint64_t *random, test_kind_t kind, uint32_t experts,
                                  uint32_t used)
 {
@@ -64,6 +76,7 @@ static choice_case_t draw_choice(uint64_t *random, test_kind_t kind, uint32_t ex
                                   .scale = test_below(random, 2) == 0 ? 1.0f : 1.5f,
                                   .logit_bias = test_below(random, 2) == 0 ? c.logit_bias : NULL,
                                   .choice_bias = test_below(random, 2) == 0 ? c.choice_bias : NULL};
+    draw_expert_groups(random, &c.choice);
     return c;
 }
 
@@ -80,7 +93,12 @@ static void choose_on_cpu(const choice_case_t *c, uint32_t row, uint32_t *chosen
         bool biased = choice->sigmoid && choice->choice_bias != NULL;
         keys[e] = logits[e] + (biased ? choice->choice_bias[e] : 0);
     }
-    or_experts_choose(keys, choice->experts, choice->used, chosen);
+    const or_model_shape_t shape = {.experts = choice->experts,
+                                    .experts_used = choice->used,
+                                    .expert_groups = choice->groups,
+                                    .expert_groups_used = choice->groups_used,
+                                    .routes_by_sigmoid = choice->sigmoid};
+    or_experts_choose_in_groups(&shape, keys, chosen);
     if (!choice->sigmoid) {
         or_kernels_ref.softmax(logits, 0, choice->experts);
     }
