@@ -76,6 +76,7 @@ static const family_t families[] = {
     {"deepseek-v2/1", NULL, NULL, 0, 0},
     {"deepseek-v3/0", NULL, NULL, 0, 0},
     {"deepseek-v3/1", NULL, NULL, 0, 0},
+    {"deepseek-heads/0", NULL, NULL, 0, 0},
 };
 
 // Experts of quantised weights, some families with layers that have none; layers that differ; heads that have matrices of their own.

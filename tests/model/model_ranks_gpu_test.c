@@ -174,7 +174,8 @@ static void ranks_of_other_families_give_the_same_bits(void **state)
 static void ranks_of_layers_that_differ_give_the_same_bits(void **state)
 {
     (void)state;
-    static const char *const names[] = {"gemma4/0", "gemma4-shared/0", "deepseek-v3/0"};
+    static const char *const names[] = {"gemma4/0", "gemma4-shared/0", "deepseek-v3/0",
+                                        "deepseek-heads/1"};
     static const case_t cases[] = {{.size = 4, .stages = 1},
                                    {.size = 8, .stages = 1, .by_host = true},
                                    {.size = 1, .stages = 2}};
