@@ -160,7 +160,7 @@ int or_cuda_attention(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
     }
     assert(heads->group <= OR_CUDA_GROUP_MAX);
     assert(heads->first + heads->count <= kv->kv_heads * heads->group);
-    attention_t a = {*kv,
+    attention_t a = {with_page_bytes(kv),
                      layer,
                      seen,
                      rows,

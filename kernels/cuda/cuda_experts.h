@@ -28,15 +28,23 @@ typedef struct {
     bool sigmoid;             // weights are the sigmoids of logits, and not their softmax
     bool normalised;          // weights of a row are made to add up to 1
     float scale;              // of weights
+    uint32_t groups;          // of experts, equally many in each; 0: there are none
+    uint32_t groups_used;     // 1 to `groups`: the choice is among the experts of so many groups
     const float *logit_bias;  // [experts]; NULL: none
     const float *choice_bias; // [experts] of sigmoids, for the choice alone; NULL: none
 } or_cuda_choice_t;
 
 // Choose experts for rows of logits [rows][stride]: their numbers, ascending, to chosen [rows][used], and weights likewise.
 // Of equal logits those with the lower number are taken. A logit that is no number is only taken where it has the lowest
-// number of all that are left.
+// number of all that are left. A group is ranked by its largest number or, with sigmoids, by the sum of its two largest, as
+// or_experts_choose_in_groups does it; with sigmoids groups have two experts or more.
 int or_cuda_choose_experts(or_cuda_t *cuda, const or_cuda_choice_t *choice, const float *logits,
                            size_t stride, uint32_t rows, uint32_t *chosen, float *weights);
+
+// Choose two experts for rows of logits and weigh each (or_experts_mix in common/model/cpu/experts.h): to chosen [rows][2] and
+// weights likewise, each weight times `scale`. experts >= 2.
+int or_cuda_mix_experts(or_cuda_t *cuda, uint32_t experts, float scale, const float *logits,
+                        size_t stride, uint32_t rows, uint32_t *chosen, float *weights);
 
 // ---- entries ----
 

@@ -74,6 +74,9 @@ int or_cuda_activate(or_cuda_t *cuda, or_cuda_activation_t activation, const or_
 // to = factor * x; to->values may be x.
 int or_cuda_scale(or_cuda_t *cuda, const float *x, size_t x_stride, float factor, uint32_t n,
                   uint32_t rows, const or_cuda_rows_t *to);
+// x *= factor, in place, with a factor that is in device memory.
+int or_cuda_scale_by(or_cuda_t *cuda, float *x, size_t x_stride, const float *factor, uint32_t n,
+                     uint32_t rows);
 // x = cap * tanh(x / cap)
 int or_cuda_softcap(or_cuda_t *cuda, float *x, size_t x_stride, float cap, uint32_t n,
                     uint32_t rows);
@@ -154,13 +157,30 @@ typedef enum { OR_CUDA_KV_F32, OR_CUDA_KV_F16, OR_CUDA_KV_Q8_0 } or_cuda_kv_type
 //     slots   [layer][kv head][slot] { K scales [ceil(head_dim / 32)]  numbers [head_dim]  V likewise }    of a sequence
 //
 // Only Q8_0 has scales. In a slot K and V begin at multiples of 4 bytes.
+//
+// Layers may have heads of their own. Then what follows describes one of them, with `layers` 1, or all of them by `each`.
+
+// The heads of a layer, and the bytes that the layers before it take of a page and of a slot.
+typedef struct {
+    uint32_t kv_heads; // 0: it keeps nothing
+    uint32_t head_dim;
+    size_t before;
+    size_t slot_before;
+} or_cuda_kv_layer_t;
+
 typedef struct {
     or_cuda_kv_type_t key_type;
     or_cuda_kv_type_t value_type;
     uint32_t layers;
-    uint32_t kv_heads;
+    uint32_t kv_heads; // with `each`: the most of a layer
     uint32_t head_dim;
-    void *pages;
+    void *pages; // from the first that is described here on
+    // [layers] in device memory; NULL: layers are alike. For or_cuda_accept alone.
+    const or_cuda_kv_layer_t *each;
+    size_t
+        page_bytes; // of all layers, from a page to the next; 0: no layers but these are in a page
+    size_t slot_bytes;  // likewise, of a slot
+    size_t slot_before; // bytes of a slot that layers before these take
 } or_cuda_kv_t;
 
 // The slot of a row that only fills its place in a pass: it sees what another row sees, and keeps no K and V.
@@ -229,7 +249,7 @@ int or_cuda_attention(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
 int or_cuda_accept(or_cuda_t *cuda, const or_cuda_kv_t *kv, const uint32_t *pages,
                    uint32_t position, const void *slots, uint32_t slots_max, const uint32_t *from,
                    uint32_t count);
-// Bytes of a page, of all layers and heads; of a sequence's slots.
+// Return the bytes of a page, of all layers and heads; of a sequence's slots.
 size_t or_cuda_page_bytes(const or_cuda_kv_t *kv);
 size_t or_cuda_slots_bytes(const or_cuda_kv_t *kv, uint32_t slots_max);
 

@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "common/base/math/elementwise_inline.h"
+#include "common/base/math/mix_inline.h"
 #include "kernels/cuda/rows.cuh"
 
 #define WARP 32u
@@ -55,6 +56,59 @@ OR_DEVICE uint32_t find_best(const or_cuda_choice_t *choice, const float *values
     return isnan(value_for_choice(choice, values, first)) ? first : best.expert;
 }
 
+// ---- groups ----
+
+// Return the number of the largest of `count` numbers that are not taken, as or_experts_choose finds it.
+OR_DEVICE uint32_t largest_left(const float *numbers, uint32_t count, const bool *taken,
+                                uint32_t without)
+{
+    uint32_t best = count;
+    for (uint32_t i = 0; i < count; i++) {
+        bool left = i != without && !(taken && taken[i]);
+        if (left && (best == count || numbers[i] > numbers[best])) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+OR_DEVICE float rank_of_group(const float *numbers, uint32_t count, bool by_two)
+{
+    uint32_t best = largest_left(numbers, count, nullptr, NONE);
+    return by_two ? numbers[best] + numbers[largest_left(numbers, count, nullptr, best)]
+                  : numbers[best];
+}
+
+// Return, as bits of this lane's experts, those whose groups are not taken. A lane ranks every 32nd group, and the first one
+// chooses among them, as they are few.
+OR_DEVICE uint32_t leave_groups_out(const or_cuda_choice_t *choice, const float *values)
+{
+    OR_SHARED(float, numbers, OR_CUDA_EXPERTS_MAX);
+    OR_SHARED(float, ranks, OR_CUDA_EXPERTS_MAX);
+    OR_SHARED(bool, taken, OR_CUDA_EXPERTS_MAX);
+    uint32_t each = choice->experts / choice->groups;
+    for (uint32_t i = threadIdx.x; i < choice->experts; i += WARP) {
+        numbers[i] = value_for_choice(choice, values, i);
+    }
+    or_warp_wait();
+    for (uint32_t g = threadIdx.x; g < choice->groups; g += WARP) {
+        ranks[g] = rank_of_group(numbers + g * each, each, choice->sigmoid);
+        taken[g] = false;
+    }
+    or_warp_wait();
+    for (uint32_t i = 0; threadIdx.x == 0 && i < choice->groups_used; i++) {
+        taken[largest_left(ranks, choice->groups, taken, NONE)] = true;
+    }
+    or_warp_wait();
+    uint32_t out = 0;
+    for (uint32_t k = 0, expert = threadIdx.x; expert < choice->experts; k++, expert += WARP) {
+        out |= taken[expert / each] ? 0 : 1u << k;
+    }
+    return out;
+}
+
+// ---- weights ----
+
 // softmax of kernels.h over n values, at most 32 times as many as the warp has lanes, in place. Maxima of any order are one.
 OR_DEVICE void softmax_in_warp(float *values, uint32_t n)
 {
@@ -101,6 +155,7 @@ OR_DEVICE void write_weights(const or_cuda_choice_t *choice, const float *values
     }
 }
 
+template <bool GROUPED>
 OR_GLOBAL void choose_rows(or_cuda_choice_t choice, const float *logits, size_t stride,
                            uint32_t *chosen, float *weights)
 {
@@ -117,6 +172,9 @@ OR_GLOBAL void choose_rows(or_cuda_choice_t choice, const float *logits, size_t 
     }
     or_warp_wait();
     uint32_t taken = 0;
+    if constexpr (GROUPED) {
+        taken = leave_groups_out(&choice, values);
+    }
     for (uint32_t i = 0; i < choice.used; i++) {
         uint32_t best = find_best(&choice, values, taken);
         taken |= best % WARP == lane ? 1u << best / WARP : 0;
@@ -146,8 +204,36 @@ int or_cuda_choose_experts(or_cuda_t *cuda, const or_cuda_choice_t *choice, cons
     if (rows == 0 || choice->used == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, choose_rows, dim3(rows), dim3(WARP), 0, *choice, logits, stride, chosen,
-                     weights);
+    assert(choice->groups == 0 || choice->experts % choice->groups == 0);
+    return or_launch(cuda, choice->groups > 0 ? choose_rows<true> : choose_rows<false>, dim3(rows),
+                     dim3(WARP), 0, *choice, logits, stride, chosen, weights);
+}
+
+#define MIXED 2u // experts of a row
+
+// A thread has a row: experts are few.
+OR_GLOBAL void mix_rows(uint32_t experts, float scale, const float *logits, size_t stride,
+                        uint32_t rows, uint32_t *chosen, float *weights)
+{
+    uint32_t row = blockIdx.x * WARP + threadIdx.x;
+    if (row < rows) {
+        float *own = weights + (size_t)row * MIXED;
+        inline_mix(logits + row * stride, experts, chosen + (size_t)row * MIXED, own);
+        for (uint32_t i = 0; i < MIXED; i++) {
+            own[i] *= scale;
+        }
+    }
+}
+
+int or_cuda_mix_experts(or_cuda_t *cuda, uint32_t experts, float scale, const float *logits,
+                        size_t stride, uint32_t rows, uint32_t *chosen, float *weights)
+{
+    assert(experts >= MIXED);
+    if (rows == 0) {
+        return OR_CUDA_OK;
+    }
+    return or_launch(cuda, mix_rows, dim3((rows - 1) / WARP + 1), dim3(WARP), 0, experts, scale,
+                     logits, stride, rows, chosen, weights);
 }
 
 // ---- entries ----

@@ -7,14 +7,12 @@
 
 size_t or_cuda_page_bytes(const or_cuda_kv_t *kv)
 {
-    size_t position = vector_bytes(kv, KEYS) + vector_bytes(kv, VALUES);
-    return (size_t)kv->layers * kv->kv_heads * position * OR_KV_BLOCK;
+    return page_bytes_of(kv);
 }
 
 size_t or_cuda_slots_bytes(const or_cuda_kv_t *kv, uint32_t slots_max)
 {
-    size_t slot = slot_vector_bytes(kv, KEYS) + slot_vector_bytes(kv, VALUES);
-    return (size_t)kv->layers * kv->kv_heads * slot * slots_max;
+    return slot_bytes_of(kv) * slots_max;
 }
 
 // ---- storing ----
@@ -109,8 +107,8 @@ int or_cuda_store_kv(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
     }
     uint32_t threads = kv->kv_heads * ((kv->head_dim - 1) / WARP + 1) * WARP;
     dim3 grid(rows, (threads - 1) / THREADS + 1, SIDES);
-    return or_launch(cuda, store_rows, grid, dim3(THREADS), 0, *kv, layer, seen, key, value,
-                     stride);
+    return or_launch(cuda, store_rows, grid, dim3(THREADS), 0, with_page_bytes(kv), layer, seen,
+                     key, value, stride);
 }
 
 // ---- accepting ----
@@ -126,9 +124,8 @@ typedef struct {
 
 // Copy a head's K or V of one position as it is.
 template <typename T>
-OR_DEVICE void copy_vector(const or_cuda_kv_t *kv, const path_t *path, side_t side)
+OR_DEVICE void copy_vector(const or_cuda_kv_t *kv, uint32_t layer, const path_t *path, side_t side)
 {
-    uint32_t layer = blockIdx.y;
     uint32_t kv_head = blockIdx.z / SIDES;
     uint32_t position = path->position + blockIdx.x;
     vector_t<T> from = slot_vector<T>(kv, side, layer, kv_head, path->slots, path->slots_max,
@@ -143,21 +140,39 @@ OR_DEVICE void copy_vector(const or_cuda_kv_t *kv, const path_t *path, side_t si
     }
 }
 
+// A layer with heads of its own, described alone.
+OR_DEVICE void describe_layer(or_cuda_kv_t *kv, uint32_t layer)
+{
+    const or_cuda_kv_layer_t *own = &kv->each[layer];
+    kv->kv_heads = own->kv_heads;
+    kv->head_dim = own->head_dim;
+    kv->pages = (uint8_t *)kv->pages + own->before;
+    kv->slot_before = own->slot_before;
+}
+
 // A thread block for each accepted node, layer, head, and side.
 OR_GLOBAL void accept_slots(or_cuda_kv_t kv, const uint32_t *pages, uint32_t position, void *slots,
                             uint32_t slots_max, const uint32_t *accepted)
 {
     path_t path = {pages, position, slots, slots_max, accepted};
     side_t side = blockIdx.z % SIDES == 0 ? KEYS : VALUES;
+    uint32_t layer = blockIdx.y;
+    if (kv.each) {
+        describe_layer(&kv, layer);
+        layer = 0;
+        if (blockIdx.z / SIDES >= kv.kv_heads) {
+            return;
+        }
+    }
     switch (type_of(&kv, side)) {
     case OR_CUDA_KV_F32:
-        copy_vector<float>(&kv, &path, side);
+        copy_vector<float>(&kv, layer, &path, side);
         break;
     case OR_CUDA_KV_F16:
-        copy_vector<uint16_t>(&kv, &path, side);
+        copy_vector<uint16_t>(&kv, layer, &path, side);
         break;
     case OR_CUDA_KV_Q8_0:
-        copy_vector<int8_t>(&kv, &path, side);
+        copy_vector<int8_t>(&kv, layer, &path, side);
         break;
     }
 }
@@ -171,5 +186,5 @@ int or_cuda_accept(or_cuda_t *cuda, const or_cuda_kv_t *kv, const uint32_t *page
     }
     void *read = (void *)slots; // as the way to a slot is the same for who writes
     return or_launch(cuda, accept_slots, dim3(count, kv->layers, kv->kv_heads * SIDES),
-                     dim3(THREADS), 0, *kv, pages, position, read, slots_max, from);
+                     dim3(THREADS), 0, with_page_bytes(kv), pages, position, read, slots_max, from);
 }

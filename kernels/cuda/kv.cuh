@@ -42,6 +42,28 @@ CANONICAL size_t slot_vector_bytes(const or_cuda_kv_t *kv, side_t side)
     return (vector_bytes(kv, side) + sizeof(float) - 1) / sizeof(float) * sizeof(float);
 }
 
+// Return the bytes of a page and of a slot, of all layers.
+CANONICAL size_t page_bytes_of(const or_cuda_kv_t *kv)
+{
+    size_t position = vector_bytes(kv, KEYS) + vector_bytes(kv, VALUES);
+    return kv->page_bytes > 0 ? kv->page_bytes
+                              : (size_t)kv->layers * kv->kv_heads * position * OR_KV_BLOCK;
+}
+
+CANONICAL size_t slot_bytes_of(const or_cuda_kv_t *kv)
+{
+    size_t slot = slot_vector_bytes(kv, KEYS) + slot_vector_bytes(kv, VALUES);
+    return kv->slot_bytes > 0 ? kv->slot_bytes : (size_t)kv->layers * kv->kv_heads * slot;
+}
+
+// The same with the bytes of a page said, as page_vector wants it.
+static inline or_cuda_kv_t with_page_bytes(const or_cuda_kv_t *kv)
+{
+    or_cuda_kv_t said = *kv;
+    said.page_bytes = page_bytes_of(kv);
+    return said;
+}
+
 // ---- places ----
 
 template <typename T> struct vector_t {
@@ -51,17 +73,18 @@ template <typename T> struct vector_t {
     size_t scale_step;
 };
 
-// Return a layer's head at the position that has this lane of a page.
+// Return a layer's head at the position that has this lane of a page; kv->page_bytes must be said.
 template <typename T>
 OR_DEVICE vector_t<T> page_vector(const or_cuda_kv_t *kv, side_t side, uint32_t layer,
                                   uint32_t kv_head, uint32_t page, uint32_t lane)
 {
-    size_t index = ((size_t)page * kv->layers + layer) * kv->kv_heads + kv_head;
+    size_t index = (size_t)layer * kv->kv_heads + kv_head;
     size_t key_bytes = vector_bytes(kv, KEYS);
     size_t bytes = index * (key_bytes + vector_bytes(kv, VALUES));
     bytes += side == VALUES ? key_bytes : 0;
+    bytes = page * kv->page_bytes + bytes * OR_KV_BLOCK;
     size_t count = scales_of(kv, side);
-    uint16_t *scales = (uint16_t *)((uint8_t *)kv->pages + bytes * OR_KV_BLOCK);
+    uint16_t *scales = (uint16_t *)((uint8_t *)kv->pages + bytes);
     T *numbers = (T *)(scales + count * OR_KV_BLOCK);
     if (side == KEYS) {
         return {numbers + lane, OR_KV_BLOCK, scales + lane, OR_KV_BLOCK};
@@ -77,6 +100,7 @@ OR_DEVICE vector_t<T> slot_vector(const or_cuda_kv_t *kv, side_t side, uint32_t 
     size_t key_bytes = slot_vector_bytes(kv, KEYS);
     size_t bytes = index * (key_bytes + slot_vector_bytes(kv, VALUES));
     bytes += side == VALUES ? key_bytes : 0;
+    bytes += kv->slot_before * slots_max;
     uint16_t *scales = (uint16_t *)((uint8_t *)slots + bytes);
     return {(T *)(scales + scales_of(kv, side)), 1, scales, 1};
 }

@@ -1,7 +1,8 @@
 // Goal: a GPU runs a family with the CPU's bits or refuses it as unsupported, so that nothing is computed by another family's graph.
 // Method: the families' small random models on the device (emulated, or a GPU), a text beside the CPU: in chunks, then token
-// by token, which is recorded and replayed, then a tree. Once all layers are in its memory, once all but the first come over
-// from the host. One text is longer than a part of attention's sums (OR_ATTENTION_PART), and some weights are quantised.
+// by token, which is recorded and replayed, then a tree, of which a path is accepted, and a token more. Once all layers are in
+// its memory, once all but the first come over from the host. One text is longer than a part of attention's sums
+// (OR_ATTENTION_PART), and some weights are quantised.
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@
 #define POSITIONS_MOST 300u
 #define STEPS 3u // of one token each, behind these
 #define NODES 4u
-#define ROWS_MOST (POSITIONS_MOST + STEPS + NODES)
+#define ROWS_MOST (POSITIONS_MOST + STEPS + NODES + 1)
 #define WINDOW ".sliding_window"
 #define ORIGINAL ".original_context_length"
 #define CONTEXT ".context_length"
@@ -44,6 +45,9 @@ static const family_t families[] = {
     {"gemma/0", NULL, NULL, 0, 0},
     {"gemma2/0", NULL, WINDOW, 9, 0},
     {"gemma3/0", NULL, WINDOW, 7, 0},
+    {"gemma4/0", NULL, WINDOW, 7, 0},
+    {"gemma4/1", NULL, NULL, 0, 0},
+    {"gemma4-shared/0", NULL, WINDOW, 5, 0},
     {"glm4/0", NULL, NULL, 0, 0},
     {"gpt2/0", NULL, NULL, 0, 0},
     {"granite/0", NULL, NULL, 0, 0},
@@ -66,23 +70,31 @@ static const family_t families[] = {
     {"olmoe/0", NULL, NULL, 0, 0},
     {"glm4moe/1", NULL, NULL, 0, 0},
     {"gpt-oss/0", NULL, WINDOW, 6, 0},
-    {"phimoe/0", "chosen otherwise", NULL, 0, 0},
-    {"deepseek-v2/1", "latent attention", NULL, 0, 0},
-    {"deepseek-v3/0", "latent attention", NULL, 0, 0},
+    {"phimoe/0", NULL, NULL, 0, 0},
+    {"phimoe/1", NULL, NULL, 0, 0},
+    {"deepseek-v2/0", NULL, NULL, 0, 0},
+    {"deepseek-v2/1", NULL, NULL, 0, 0},
+    {"deepseek-v3/0", NULL, NULL, 0, 0},
+    {"deepseek-v3/1", NULL, NULL, 0, 0},
+    {"deepseek-heads/0", NULL, NULL, 0, 0},
     {"gemma4-experts/0", "operations of its own", NULL, 0, 0},
 };
 
-// Experts of quantised weights, one family with layers that have none.
-static const family_t quantised[] = {{"mixtral/0", NULL, NULL, 0, 0},
-                                     {"qwen2moe/0", NULL, NULL, 0, 0},
-                                     {"glm4moe/0", NULL, NULL, 0, 0}};
+// Experts of quantised weights, some families with layers that have none; layers that differ; heads that have matrices of their own.
+static const family_t quantised[] = {
+    {"mixtral/0", NULL, NULL, 0, 0},         {"gemma4/0", NULL, NULL, 0, 0},
+    {"gemma4-shared/0", NULL, WINDOW, 7, 0}, {"qwen2moe/0", NULL, NULL, 0, 0},
+    {"phimoe/0", NULL, NULL, 0, 0},          {"glm4moe/0", NULL, NULL, 0, 0},
+    {"deepseek-v2/1", NULL, NULL, 0, 0},     {"deepseek-v3/0", NULL, NULL, 0, 0},
+};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-// All logits of a text of `positions` tokens, STEPS more and a tree behind it: two guesses, below the first another two.
+// All logits of a text of `positions` tokens, STEPS more, a tree behind it (two guesses, below the first another two), and a
+// token behind the longest path.
 static uint32_t run(or_model_t *model, uint32_t positions, float *logits)
 {
-    static const uint32_t parents[NODES] = {OR_KV_NO_SLOT, OR_KV_NO_SLOT, 0, 2};
+    static const uint32_t parents[NODES] = {OR_KV_NO_SLOT, OR_KV_NO_SLOT, 0, 2}, path[] = {0, 2, 3};
     model_fixture_t fixture = {.model = model, .vocab_size = VOCAB};
     int32_t tokens[ROWS_MOST];
     for (uint32_t i = 0; i < ROWS_MOST; i++) {
@@ -98,8 +110,11 @@ static uint32_t run(or_model_t *model, uint32_t positions, float *logits)
         rows[i] = tree_row(sequence, tokens[text + i], i, parents[i]);
     }
     model_fixture_pass(&fixture, rows, NODES, logits + (size_t)text * VOCAB);
+    assert_int_equal(or_kv_sequence_accept(sequence, path, COUNT(path)), OR_OK);
+    model_fixture_prefill(&fixture, sequence, tokens + text + NODES, 1, 1,
+                          logits + (size_t)(text + NODES) * VOCAB);
     or_kv_sequence_close(&sequence);
-    return text + NODES;
+    return text + NODES + 1;
 }
 
 // The experts that the last pass took, of all layers.
@@ -133,7 +148,7 @@ static void check_file(const char *path, uint32_t positions, uint32_t host_layer
     model_fixture_open(&device, path, NULL, (or_model_options_t){.gpu = &gpu});
     assert_int_equal(run(device.model, positions, logits), rows);
     assert_same_bits(truth, logits, (size_t)rows * VOCAB);
-    assert_int_equal(device.model->gpu->steps.replays, host_layers > 0 ? 0 : STEPS - 1);
+    assert_int_equal(device.model->gpu->steps.replays, host_layers > 0 ? 0 : STEPS);
     check_reads(cpu.model, device.model);
     model_fixture_close(&device);
     model_fixture_close(&cpu);
@@ -175,7 +190,7 @@ static void same_bits_with_layers_away(void **state)
     }
 }
 
-static void same_bits_of_quantised_experts(void **state)
+static void same_bits_of_quantised_weights(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(quantised); i++) {
@@ -206,7 +221,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_or_refused),
         cmocka_unit_test(same_bits_with_layers_away),
-        cmocka_unit_test(same_bits_of_quantised_experts),
+        cmocka_unit_test(same_bits_of_quantised_weights),
         cmocka_unit_test(tensor_cores_refuse_experts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,18 +22,18 @@ typedef struct {
 } family_t;
 
 static const family_t families[] = {
-    {"cohere2", true},        {"command-r", true},   {"ernie4_5", true},
-    {"exaone4", true},        {"falcon", true},      {"gemma", true},
-    {"gemma2", true},         {"gemma3", true},      {"gemma4", true},
-    {"gemma4-shared", true},  {"glm4", true},        {"gpt2", true},
-    {"granite", true},        {"llama", true},       {"mistral", true},
-    {"mistral3", true},       {"olmo2", true},       {"opt", true},
-    {"phi3", true},           {"qwen2", true},       {"qwen3", true},
-    {"smollm3", true},        {"starcoder2", true},  {"yarn", true},
-    {"mixtral", true},        {"qwen2moe", true},    {"qwen3moe", true},
-    {"olmoe", true},          {"glm4moe", true},     {"gpt-oss", true},
-    {"deepseek-v2", true},    {"deepseek-v3", true}, {"phimoe", true},
-    {"gemma4-experts", true},
+    {"cohere2", true},       {"command-r", true},      {"ernie4_5", true},
+    {"exaone4", true},       {"falcon", true},         {"gemma", true},
+    {"gemma2", true},        {"gemma3", true},         {"gemma4", true},
+    {"gemma4-shared", true}, {"glm4", true},           {"gpt2", true},
+    {"granite", true},       {"llama", true},          {"mistral", true},
+    {"mistral3", true},      {"olmo2", true},          {"opt", true},
+    {"phi3", true},          {"qwen2", true},          {"qwen3", true},
+    {"smollm3", true},       {"starcoder2", true},     {"yarn", true},
+    {"mixtral", true},       {"qwen2moe", true},       {"qwen3moe", true},
+    {"olmoe", true},         {"glm4moe", true},        {"gpt-oss", true},
+    {"deepseek-v2", true},   {"deepseek-v3", true},    {"deepseek-heads", true},
+    {"phimoe", true},        {"gemma4-experts", true},
 };
 
 #define FAMILIES (sizeof families / sizeof families[0])

@@ -29,7 +29,8 @@ WITH_TWO = ("gemma4-shared",)
 # Phi with experts it takes RMS norms, and the softmax's weights.
 LEFT_OUT = ("phi3/0", "exaone4/1", "gpt-oss/0", "deepseek-v2/1", "phimoe/0", "phimoe/1")
 # What llama.cpp does not load, and what it says: it has no OPT, and knows by the number of layers whether a DeepSeek makes queries of a vector of their own.
-UNKNOWN = {"opt/0": "unknown model architecture", "opt/1": "unknown model architecture", "deepseek-v3/1": "attention.q_lora_rank"}
+UNKNOWN = {"opt/0": "unknown model architecture", "opt/1": "unknown model architecture", "deepseek-v3/1": "attention.q_lora_rank",
+           "deepseek-heads/1": "attention.q_lora_rank"}
 # Type -> the gap between the two best logits beyond which ids must be equal, and the least share of positions beyond it. Measured at llama/0 and llama/1
 # with xllamacpp 2026.10.11549: Outrider's and llama.cpp's logits are at most 4.8e-6, 0.0041 and 0.13 apart. Of families with GELU it is CLOSE_WITH_GELU at
 # least.

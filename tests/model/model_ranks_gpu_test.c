@@ -153,18 +153,38 @@ static void ranks_of_super_blocks_give_the_same_bits(void **state)
 }
 
 // Norms of heads and of all heads together, sums that are normalised or scaled before they are added, an FFN without a gate,
-// experts with one that all rows take and with biases, sinks.
+// experts with one that all rows take and with biases, sinks, a bias of the head.
 static void ranks_of_other_families_give_the_same_bits(void **state)
 {
     (void)state;
-    static const char *const names[] = {"qwen3/0",      "olmo2/0",     "gemma/0",   "granite/0",
-                                        "starcoder2/0", "command-r/0", "glm4moe/1", "gpt-oss/0"};
+    static const char *const names[] = {"qwen3/0",   "olmo2/0",      "gemma/0",
+                                        "granite/0", "starcoder2/0", "command-r/0",
+                                        "glm4moe/1", "gpt-oss/0",    "phimoe/0"};
     static const case_t cases[] = {{.size = 2, .stages = 1},
                                    {.size = 2, .stages = 2, .by_host = true}};
     for (size_t i = 0; i < COUNT(names); i += EVERY) {
         char *path = family_file_make(names[i]);
         print_message("%s\n", names[i]);
         check(path, OR_KV_F32, play_one_pass, cases, COUNT(cases));
+        free(path);
+    }
+}
+
+// Heads of another size and number in some layers, K and V and inputs that layers share; heads that share one vector of K and V.
+static void ranks_of_layers_that_differ_give_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"gemma4/0", "gemma4-shared/0", "deepseek-v3/0",
+                                        "deepseek-heads/1"};
+    static const case_t cases[] = {{.size = 4, .stages = 1},
+                                   {.size = 8, .stages = 1, .by_host = true},
+                                   {.size = 1, .stages = 2}};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        char *path = family_file_make(names[i]);
+        char *quantised = test_requantize(path, OR_TENSOR_Q8_0);
+        check(path, OR_KV_F32, play_one_pass, cases, COUNT(cases));
+        check(quantised, OR_KV_Q8_0, play_one_pass, cases, COUNT(cases));
+        free(quantised);
         free(path);
     }
 }
@@ -472,6 +492,7 @@ int main(void)
         cmocka_unit_test(ranks_of_an_odd_shape_give_the_same_bits),
         cmocka_unit_test(ranks_of_super_blocks_give_the_same_bits),
         cmocka_unit_test(ranks_of_other_families_give_the_same_bits),
+        cmocka_unit_test(ranks_of_layers_that_differ_give_the_same_bits),
         cmocka_unit_test(sums_go_by_the_host_where_one_cannot_do_otherwise),
         cmocka_unit_test(all_record_or_none),
         cmocka_unit_test(none_leaves_while_another_waits),

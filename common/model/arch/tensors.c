@@ -100,7 +100,7 @@ static or_status_t load_vector(or_model_t *model, const or_gguf_tensor_t *tensor
     return OR_OK;
 }
 
-// A vector of a layer, or the output norm: where the layers run.
+// A vector of a layer, of the head, or of inputs: where passes run.
 static or_status_t load_layer_vector(or_model_t *model, const or_gguf_tensor_t *tensor,
                                      float **vector_p)
 {
@@ -371,8 +371,8 @@ static or_status_t load_head(or_model_t *model)
                                    &model->output_norm_bias);
     }
     if (status == OR_OK && arch->head_bias != NULL) {
-        status = load_vector(model, or_gguf_find_tensor(model->gguf, arch->head_bias),
-                             &model->head_bias);
+        status = load_layer_vector(model, or_gguf_find_tensor(model->gguf, arch->head_bias),
+                                   &model->head_bias);
     }
     status = status != OR_OK
                  ? status
@@ -390,12 +390,15 @@ static or_status_t load_inputs(or_model_t *model)
     or_layer_inputs_t *inputs = &model->inputs;
     inputs->embedding = or_gguf_find_tensor(model->gguf, arch->input_embedding);
     or_status_t status =
-        load_vector(model, or_gguf_find_tensor(model->gguf, arch->input_norm), &inputs->norm);
+        load_layer_vector(model, or_gguf_find_tensor(model->gguf, arch->input_norm), &inputs->norm);
+    status =
+        status != OR_OK
+            ? status
+            : load_matrix(model, or_gguf_find_tensor(model->gguf, arch->input_projection), outputs,
+                          share_of(model, &model->shape, OR_DIM_WIDTH), &inputs->projection);
     return status != OR_OK
                ? status
-               : load_matrix(model, or_gguf_find_tensor(model->gguf, arch->input_projection),
-                             outputs, share_of(model, &model->shape, OR_DIM_WIDTH),
-                             &inputs->projection);
+               : or_gpu_take(model->gpu, &inputs->projection.memory, inputs->projection.bytes);
 }
 
 or_status_t or_tensors_load(or_model_t *model)
@@ -460,8 +463,10 @@ void or_tensors_free(or_model_t *model)
     }
     or_gpu_give(model->gpu, model->output_norm);
     or_gpu_give(model->gpu, model->output_norm_bias);
-    free(model->head_bias);
+    or_gpu_give(model->gpu, model->head_bias);
     free(model->rope_factors);
-    free(model->inputs.norm);
-    or_matrix_free(&model->inputs.projection);
+    or_gpu_give(model->gpu, model->inputs.norm);
+    if (!model->inputs.projection.borrowed) {
+        or_gpu_give(model->gpu, model->inputs.projection.memory);
+    }
 }

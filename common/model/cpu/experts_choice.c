@@ -1,9 +1,8 @@
 // Which experts a row takes, and their weights.
-#include <math.h>
 #include <string.h>
 
 #include "common/base/math/elementwise_inline.h"
-#include "common/base/math/math.h"
+#include "common/base/math/mix_inline.h"
 #include "common/model/cpu/elementwise.h"
 #include "common/model/cpu/experts.h"
 #include "common/model/model_internal.h"
@@ -85,43 +84,9 @@ void or_experts_choose_in_groups(const or_model_shape_t *shape, const float *num
 
 // ---- two that are weighted apart ----
 
-#define NEARLY                                                                                     \
-    0.02F // twice the noise of training ("router_jitter_noise"), which is 0.01 in what was published
-
-static uint32_t largest_but(const float *logits, uint32_t count, uint32_t without)
-{
-    uint32_t best = count;
-    for (uint32_t e = 0; e < count; e++) {
-        if (e != without && (best == count || logits[e] > logits[best])) {
-            best = e;
-        }
-    }
-    return best;
-}
-
-// The softmax's part of an expert among those whose logits are nearly its own, all but `without`.
-static float part_of(const float *logits, uint32_t count, uint32_t expert, uint32_t without)
-{
-    const float best = logits[expert];
-    double sum = 0;
-    for (uint32_t e = 0; e < count; e++) {
-        const float size = fabsf(logits[e]) > best ? fabsf(logits[e]) : best;
-        const float gap = best - logits[e];
-        bool is_near = gap == 0 || gap / size <= NEARLY;
-        sum += e != without && is_near ? or_exp((double)-gap) : 0;
-    }
-    return (float)(1 / sum);
-}
-
 void or_experts_mix(const float *logits, uint32_t count, uint32_t chosen[2], float weights[2])
 {
-    const uint32_t first = largest_but(logits, count, count);
-    const uint32_t second = largest_but(logits, count, first);
-    const uint32_t place = first < second ? 0 : 1; // of the first, as experts ascend
-    chosen[place] = first;
-    chosen[1 - place] = second;
-    weights[place] = part_of(logits, count, first, count);
-    weights[1 - place] = part_of(logits, count, second, first);
+    inline_mix(logits, count, chosen, weights);
 }
 
 // ---- weights ----

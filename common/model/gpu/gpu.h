@@ -12,6 +12,7 @@
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_experts.h"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/cuda_latent.h"
 #include "kernels/cuda/cuda_peers.h"
 #include "kernels/cuda/cuda_tensor.h"
 
@@ -24,12 +25,12 @@
     row(record_begin) row(record_end) \
     row(loop_begin) row(loop_end) row(replay) row(recording_free) \
     row(peers_name) row(peers_id) row(peers_join) row(peers_leave) row(peers_gather) \
-    row(rmsnorm) row(rmsnorm_heads) row(layer_norm) row(rope) row(scale_by_position) row(activate) row(scale) row(softcap) \
+    row(rmsnorm) row(rmsnorm_heads) row(layer_norm) row(rope) row(scale_by_position) row(activate) row(scale) row(scale_by) row(softcap) \
     row(add) row(add_parts) row(matmul_quants) \
     row(matmul_floats) row(tensor_open) row(tensor_close) row(tensor_name) row(tensor_prepare) \
     row(matmul_tensor) row(embed) row(store_kv) row(attention) row(accept) row(slots_bytes) \
-    row(choose_experts) row(group_entries) row(gather) row(activate_experts) row(weigh_shared) \
-    row(sum_entries) row(bias_experts) \
+    row(choose_experts) row(mix_experts) row(group_entries) row(gather) row(activate_experts) row(weigh_shared) \
+    row(sum_entries) row(bias_experts) row(gather_heads) row(copy_heads) row(group_heads) row(quantize) \
     row(contenders) row(contenders_bytes) row(grow) row(grow_bytes) row(reject) row(reject_bytes)
 // clang-format on
 

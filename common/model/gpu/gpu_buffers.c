@@ -13,12 +13,29 @@ void or_gpu_describe_rows(const or_gpu_t *gpu, size_t width, size_t stride, or_c
     rows->halves_type = gpu->tensor_type == OR_TENSOR_F16 ? OR_CUDA_F16 : OR_CUDA_BF16;
 }
 
+// Return the most elements of a head in any layer, and the most that an FFN's middle has here.
+static uint32_t head_dim_max(const or_model_t *model)
+{
+    const or_model_shape_t *shape = &model->shape;
+    return shape->window_head_dim > shape->head_dim ? shape->window_head_dim : shape->head_dim;
+}
+
+static uint32_t ffn_max(const or_model_t *model)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < or_span_length(model->share.layers); i++) {
+        const uint32_t width = or_span_length(model->layers[i].ffn);
+        most = width > most ? width : most;
+    }
+    return most;
+}
+
 // What attention wants for one row that sees the whole context, with the room that is usual for some more.
 static size_t scores_floats(const or_model_t *model)
 {
     size_t stride = or_gpu_scores_stride(model, or_gpu_steps_round(model->context));
-    size_t row = or_span_length(model->share.heads) *
-                 or_cuda_attention_floats(stride, model->shape.head_dim);
+    size_t row =
+        or_span_length(model->share.heads) * or_cuda_attention_floats(stride, head_dim_max(model));
     size_t most = model->rows_max * row;
     size_t usual = most < OR_GPU_SCORES ? most : OR_GPU_SCORES;
     return row > usual ? row : usual;
@@ -27,12 +44,13 @@ static size_t scores_floats(const or_model_t *model)
 static void describe(or_model_t *model)
 {
     or_gpu_t *gpu = model->gpu;
-    const or_share_t *share = &model->share;
-    size_t heads = (size_t)or_span_length(share->heads) * model->shape.head_dim;
+    size_t heads = (size_t)or_span_length(model->share.heads) * head_dim_max(model);
     or_gpu_describe_rows(gpu, model->shape.width, model->width_stride, &gpu->h);
     or_gpu_describe_rows(gpu, heads, model->query_stride, &gpu->attended);
-    or_gpu_describe_rows(gpu, or_span_length(share->ffn), model->ffn_stride, &gpu->gate);
+    or_gpu_describe_rows(gpu, ffn_max(model), model->ffn_stride, &gpu->gate);
     or_gpu_experts_describe(model);
+    or_gpu_inputs_describe(model);
+    or_gpu_latent_describe(model);
     gpu->scores_floats = scores_floats(model);
     gpu->tables.bytes = or_gpu_tables_bytes(model);
 }
@@ -83,6 +101,7 @@ static or_status_t each_part(or_model_t *model, or_quantised_rows_t quantised, o
         {&gpu->up, OR_GPU_BUFFER, ffn_room * model->ffn_stride * number},
         {&gpu->parts, OR_GPU_BUFFER, or_span_length(model->share.shards) * room * width * number},
         {&gpu->scores, OR_GPU_BUFFER, gpu->scores_floats * number},
+        {&gpu->ones, OR_GPU_BUFFER, model->arch->tells_layers ? head_dim_max(model) * number : 0},
         {&gpu->logits, OR_GPU_BUFFER, logits * number},
         {&gpu->tables.device, OR_GPU_BUFFER, gpu->tables.bytes},
         {&gpu->tables.host, OR_GPU_PINNED, gpu->tables.bytes},
@@ -104,6 +123,20 @@ static or_status_t each_part(or_model_t *model, or_quantised_rows_t quantised, o
         {&contests->results_host, OR_GPU_PINNED, results},
     };
     return each(model, parts, sizeof parts / sizeof parts[0]);
+}
+
+static or_status_t fill_ones(or_model_t *model)
+{
+    or_gpu_t *gpu = model->gpu;
+    float ones[OR_CUDA_HEAD_DIM_MAX];
+    for (uint32_t i = 0; i < OR_CUDA_HEAD_DIM_MAX; i++) {
+        ones[i] = 1;
+    }
+    if (gpu->ones != NULL) {
+        or_gpu_keep(gpu, gpu->functions->upload(gpu->cuda, gpu->ones, ones,
+                                                head_dim_max(model) * sizeof *ones)); // waits
+    }
+    return or_gpu_check(gpu);
 }
 
 static or_status_t create_contests(or_model_t *model)
@@ -283,10 +316,11 @@ static or_status_t take_growth(or_model_t *model)
     return status == OR_ERR_NO_MEMORY ? OR_OK : status;
 }
 
-// Recordings do not have what ranks say to each other, nor layers that come over.
+// Recordings do not have what ranks say to each other, nor layers that come over, nor what the host reads for a token.
 static bool could_grow(const or_model_t *model)
 {
-    return or_model_has_contenders(model) && model->gpu->layers.away == 0;
+    return or_model_has_contenders(model) && model->gpu->layers.away == 0 &&
+           model->inputs.embedding == NULL;
 }
 
 or_status_t or_model_prepare_growth(or_model_t *model, const uint32_t *widths, uint32_t count)
@@ -314,6 +348,9 @@ or_status_t or_gpu_buffers_create(or_model_t *model, or_quantised_rows_t quantis
     describe(model);
     or_status_t status = each_part(model, quantised, or_gpu_take_parts);
     status = status != OR_OK ? status : or_gpu_experts_each(model, or_gpu_take_parts);
+    status = status != OR_OK ? status : or_gpu_inputs_each(model, or_gpu_take_parts);
+    status = status != OR_OK ? status : or_gpu_latent_each(model, or_gpu_take_parts);
+    status = status != OR_OK ? status : fill_ones(model);
     return status != OR_OK ? status : create_contests(model);
 }
 
@@ -328,6 +365,8 @@ void or_gpu_buffers_free(or_model_t *model)
     free_embedding(gpu);
     free(gpu->contests.scores);
     free(gpu->contests.ids);
+    or_gpu_latent_each(model, or_gpu_give_parts);
+    or_gpu_inputs_each(model, or_gpu_give_parts);
     or_gpu_experts_each(model, or_gpu_give_parts);
     each_part(model, (or_quantised_rows_t){0}, or_gpu_give_parts);
 }

@@ -124,9 +124,17 @@ void or_gpu_route(or_model_t *model, const or_layer_t *layer, uint32_t rows)
                                      .sigmoid = model->shape.routes_by_sigmoid,
                                      .normalised = model->shape.normalises_experts,
                                      .scale = model->numbers.expert_scale,
+                                     .groups = model->shape.expert_groups,
+                                     .groups_used = model->shape.expert_groups_used,
                                      .logit_bias = layer->logit_bias,
                                      .choice_bias = layer->router_bias};
     or_gpu_project(model, &layer->router, &gpu->h, rows, experts->logits, experts->logits_stride);
+    if (model->arch->mixes_sparsely) {
+        or_gpu_keep(gpu, gpu->functions->mix_experts(gpu->cuda, choice.experts, choice.scale,
+                                                     experts->logits, experts->logits_stride, rows,
+                                                     experts->chosen, experts->weights));
+        return;
+    }
     or_gpu_keep(gpu, gpu->functions->choose_experts(gpu->cuda, &choice, experts->logits,
                                                     experts->logits_stride, rows, experts->chosen,
                                                     experts->weights));

@@ -27,6 +27,12 @@ static void embed_rows(void *context, uint32_t worker, uint32_t begin, uint32_t 
     }
 }
 
+void or_gpu_embed_on_host(or_model_t *model, uint32_t rows)
+{
+    or_workers_run(model->workers, rows, or_workers_grain(16ull * model->shape.width), embed_rows,
+                   model);
+}
+
 // If the embedding is not on the device, its rows are uploaded.
 static or_status_t embed(or_model_t *model, uint32_t rows)
 {
@@ -35,8 +41,7 @@ static or_status_t embed(or_model_t *model, uint32_t rows)
         or_gpu_embed(model, rows);
         return or_gpu_check(gpu);
     }
-    or_workers_run(model->workers, rows, or_workers_grain(16ull * model->shape.width), embed_rows,
-                   model);
+    or_gpu_embed_on_host(model, rows);
     or_gpu_keep(gpu, gpu->functions->upload(gpu->cuda, gpu->x, gpu->x_host,
                                             rows * model->width_stride * sizeof *gpu->x));
     return or_gpu_check(gpu);
@@ -48,7 +53,11 @@ static or_status_t begin_pass(or_model_t *model, uint32_t rows)
     or_gpu_wait_for_peers(model);
     or_gpu_tables_clear(model->gpu);
     or_gpu_tables_of_pass(model, rows);
-    return model->share.embeds ? embed(model, rows) : or_gpu_take_over(model, rows);
+    or_status_t status = model->share.embeds ? embed(model, rows) : or_gpu_take_over(model, rows);
+    if (status == OR_OK) {
+        or_gpu_inputs_make(model, rows);
+    }
+    return status != OR_OK ? status : or_gpu_check(model->gpu);
 }
 
 // Activations for the head, or x for the next stage.
@@ -84,6 +93,11 @@ void or_gpu_multiply_head(or_model_t *model, uint32_t first, uint32_t rows, floa
     or_gpu_project(model, &model->head, &h, rows, logits, model->vocab_stride);
     logits += or_matrix_place(&model->head, model->share.vocab.begin);
     const uint32_t count = or_span_length(model->share.vocab);
+    if (model->head_bias != NULL) {
+        or_gpu_keep(gpu, gpu->functions->add(gpu->cuda, logits, model->vocab_stride,
+                                             model->head_bias + model->share.vocab.begin, 0, count,
+                                             rows));
+    }
     or_gpu_scale(model, logits, model->vocab_stride, numbers->logit_scale, count, rows);
     if (numbers->logit_softcap > 0) {
         or_gpu_keep(gpu, gpu->functions->softcap(gpu->cuda, logits, model->vocab_stride,

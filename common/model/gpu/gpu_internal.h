@@ -3,7 +3,8 @@
 //     load     gpu_open.c (the device)  gpu.c (its errors, and what moves there)  gpu_buffers.c (memory of passes and trees)
 //              gpu_layers.c (layers that are away)
 //     a pass   gpu_kv.c (pages, slots, and the tables by which kernels find them)  gpu_products.c (matrices)
-//              gpu_ops.c (a layer's operations) gpu_experts.c (those of experts) gpu_forward.c (the layers, the head)
+//              gpu_ops.c (a layer's operations) gpu_attention.c  gpu_latent.c  gpu_experts.c  gpu_inputs.c (layer_inputs.h)
+//              gpu_forward.c (the layers, the head)
 //              gpu_steps.c (launches that are recorded and replayed)
 //              gpu_ranks.c (what travels to other ranks, and whether that needs the host)
 //     a tree   gpu_growth.c (contenders of a row; all passes of a tree without a word to the host)
@@ -88,6 +89,27 @@ typedef struct {
     float *shared_weights; // [rows_max of the model]
 } or_gpu_experts_t;
 
+// What layers get of a token besides (layer_inputs.h). Zeroed where they get nothing.
+typedef struct {
+    size_t stride;       // of `values`, from the projection's first panel on
+    float *values;       // [rows_max][stride], the inputs of a pass
+    float *tokens;       // [rows_max][all layers * size], scaled rows of the second embedding
+    float *tokens_host;  // likewise, pinned
+    or_cuda_rows_t gate; // [rows_max][size] of the layer that is computed
+} or_gpu_inputs_t;
+
+// What latent attention needs besides query, key, value and attended (cpu/latent.h). Zeroed in models without.
+typedef struct {
+    or_cuda_rows_t query_latent; // [rows_max][query_latent], of files that have it
+    size_t heads_stride;
+    float *heads;           // [rows_max][heads_stride]
+    or_cuda_rows_t entries; // [heads here * rows_max][the longer of plain and latent]
+    size_t raised_stride;
+    float *raised;           // [heads here * rows_max][raised_stride] products of entries
+    or_cuda_rows_t sums;     // [rows_max][heads here * head_dim]
+    or_cuda_group_t *groups; // [heads here] the entries of each
+} or_gpu_latent_t;
+
 // All pointers are to the device's memory unless said.
 struct or_gpu {
     const or_gpu_functions_t *functions;
@@ -128,6 +150,10 @@ struct or_gpu {
     or_cuda_rows_t gate;
     float *up; // [rows_max][ffn_stride]
     or_gpu_experts_t experts;
+    or_gpu_inputs_t inputs;
+    or_gpu_latent_t latent;
+    float *
+        ones; // [the most elements of a head], the weights of norms that have none; NULL: there are none
     // [this rank's shards][rows_max][width_stride]; products' rows are whole tiles (or_gpu_tensor_room). Sums that are not
     // added to x at once lie where the first shard's did.
     float *parts;
@@ -213,6 +239,9 @@ or_kv_memory_t or_gpu_kv_memory(or_gpu_t *gpu);
 uint32_t or_gpu_slots_reserve(or_gpu_t *gpu, uint32_t slots_max, uint32_t wanted, uint32_t sharers);
 // Give back all but `count` of what was reserved, before the first sequence opens.
 void or_gpu_slots_keep(or_gpu_t *gpu, uint32_t count);
+
+// Describe the K and V of a layer of this stage alone: its number is 0 there.
+or_cuda_kv_t or_gpu_kv_of_layer(const or_model_t *model, uint32_t layer);
 
 // Free the parts that are kept.
 void or_gpu_slots_free(or_gpu_t *gpu);
@@ -304,10 +333,54 @@ void or_gpu_bias_experts(or_model_t *model, const or_layer_t *layer, uint32_t ro
 // Return what the last pass read of experts. It waits for the pass.
 or_model_reads_t or_gpu_experts_read(const or_model_t *model);
 
-// ---- gpu_ops.c ----
+// ---- operations ----
+
+// The place of an operation: a layer of this stage, and the family's list, so that its neighbours are there, too.
+typedef struct {
+    const or_op_t *op;
+    const or_layer_t *layer;
+    uint32_t index; // of the layer
+} or_gpu_op_t;
+
+// Launch an operation for `rows` rows. OR_ERR_IO, or why another rank is not heard.
+typedef or_status_t or_gpu_run_op_t(or_model_t *model, const or_gpu_op_t *place, uint32_t rows);
+
+// ---- gpu_attention.c ----
 
 // Return the room for scores that a row of attention takes which sees so many positions, whole blocks of them.
 size_t or_gpu_scores_stride(const or_model_t *model, uint32_t positions);
+// This rank's heads of rows, one after the other, from the first on.
+typedef struct {
+    const float *values;
+    size_t stride;
+} or_gpu_queries_t;
+// Attend to K and V, which are stored: the heads' sums of values go to `to`.
+void or_gpu_attend(or_model_t *model, const or_layer_t *layer, const or_gpu_queries_t *queries,
+                   uint32_t rows, const or_cuda_rows_t *to);
+
+// ---- gpu_inputs.c ----
+
+// Describe what or_gpu_inputs_t has, once the layers are described; take it, or give it back.
+void or_gpu_inputs_describe(or_model_t *model);
+or_status_t or_gpu_inputs_each(or_model_t *model, or_gpu_parts_t *each);
+// Make the inputs of a pass, whose x is there if this stage embeds.
+void or_gpu_inputs_make(or_model_t *model, uint32_t rows);
+// OR_OP_GATE_INPUT, OR_OP_GELU_INPUT and OR_OP_RAISE_INPUT, with sums in gpu->parts.
+or_gpu_run_op_t or_gpu_inputs_gate, or_gpu_inputs_gelu, or_gpu_inputs_raise;
+
+// ---- gpu_latent.c ----
+
+// Describe what or_gpu_latent_t has, and gpu->attended, once the layers are described; take it, or give it back.
+void or_gpu_latent_describe(or_model_t *model);
+or_status_t or_gpu_latent_each(or_model_t *model, or_gpu_parts_t *each);
+// OR_OP_PROJECT_LATENT, OR_OP_NORM_QUERY_LATENT, OR_OP_RAISE_QUERY, OR_OP_NORM_LATENT, OR_OP_ABSORB, OR_OP_ATTEND of such a
+// family, and OR_OP_RAISE_VALUES.
+or_gpu_run_op_t or_gpu_latent_project, or_gpu_latent_norm_query, or_gpu_latent_raise_query;
+or_gpu_run_op_t or_gpu_latent_norm_key, or_gpu_latent_absorb, or_gpu_latent_attend;
+or_gpu_run_op_t or_gpu_latent_raise_values;
+
+// ---- gpu_ops.c ----
+
 // Return a few words on what of the model a GPU cannot run; NULL if it can run all.
 const char *or_gpu_cannot_run(const or_model_t *model);
 // Launch the operations of a layer of this stage. OR_ERR_IO, or why another rank is not heard.
@@ -322,6 +395,8 @@ void or_gpu_scale(or_model_t *model, float *x, size_t stride, float factor, uint
 
 // Set x to the embedding of the pass's tokens; gpu->embedding must not be NULL.
 void or_gpu_embed(or_model_t *model, uint32_t rows);
+// Set gpu->x_host to it.
+void or_gpu_embed_on_host(or_model_t *model, uint32_t rows);
 
 // Run all layers for the planned rows. Their activations for the head stay on the device. OR_ERR_IO.
 or_status_t or_gpu_run_layers(or_model_t *model, uint32_t rows);

@@ -239,6 +239,20 @@ void or_gpu_slots_free(or_gpu_t *gpu)
     *slots = (or_gpu_slots_t){0};
 }
 
+// ---- a layer ----
+
+or_cuda_kv_t or_gpu_kv_of_layer(const or_model_t *model, uint32_t layer)
+{
+    const or_kv_place_t *place = &model->cache->places[layer];
+    or_cuda_kv_t kv = model->gpu->kv;
+    kv.layers = 1;
+    kv.kv_heads = place->heads.kv_heads;
+    kv.head_dim = place->heads.head_dim;
+    kv.pages = (uint8_t *)kv.pages + place->before;
+    kv.slot_before = place->slot_before;
+    return kv;
+}
+
 // ---- pages and slots (or_kv_memory_t) ----
 
 static const or_cuda_kv_type_t types[] = {
@@ -249,17 +263,56 @@ static or_gpu_t *gpu_of(const or_kv_cache_t *cache)
     return cache->memory->owner;
 }
 
-// The bytes of a K block and a V block. Layers are alike on a device.
-static size_t block_bytes(const or_kv_cache_t *cache)
+// The bytes of a K block and a V block.
+static size_t block_bytes(const or_kv_place_t *place)
 {
-    return cache->places[0].key_bytes + cache->places[0].value_bytes;
+    return place->key_bytes + place->value_bytes;
+}
+
+// The most of them that a layer has.
+static size_t block_bytes_max(const or_kv_cache_t *cache)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < cache->shape.layers; i++) {
+        const size_t bytes = block_bytes(&cache->places[i]);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+// Tell the device where layers lie whose heads are their own.
+static bool take_places(or_kv_cache_t *cache)
+{
+    or_gpu_t *gpu = gpu_of(cache);
+    const uint32_t layers = cache->shape.layers;
+    or_cuda_kv_layer_t *each = calloc(layers + 1ull, sizeof *each);
+    for (uint32_t i = 0; each != NULL && i < layers; i++) {
+        const or_kv_place_t *place = &cache->places[i];
+        const uint32_t heads = place->heads.kv_heads;
+        each[i] =
+            (or_cuda_kv_layer_t){heads, place->heads.head_dim, place->before, place->slot_before};
+        gpu->kv.kv_heads = heads > gpu->kv.kv_heads ? heads : gpu->kv.kv_heads;
+    }
+    void *at = each;
+    bool taken = each != NULL && or_gpu_take(gpu, &at, layers * sizeof *each) == OR_OK;
+    gpu->kv.each = taken ? at : NULL;
+    gpu->kv.slot_bytes = or_kv_slot_bytes(&cache->shape);
+    return taken;
+}
+
+static void give_pages(or_kv_cache_t *cache)
+{
+    or_gpu_t *gpu = gpu_of(cache);
+    or_gpu_give(gpu, (void *)gpu->kv.each);
+    or_gpu_give(gpu, cache->allocation);
+    free(gpu->kv_block);
 }
 
 static bool take_pages(or_kv_cache_t *cache)
 {
     or_gpu_t *gpu = gpu_of(cache);
     const or_kv_shape_t *shape = &cache->shape;
-    gpu->kv_block = malloc(block_bytes(cache));
+    gpu->kv_block = malloc(block_bytes_max(cache) + 1);
     if (gpu->kv_block == NULL ||
         or_gpu_alloc(gpu, cache->pages_max * cache->page_bytes, &cache->allocation) != OR_OK) {
         free(gpu->kv_block);
@@ -271,15 +324,13 @@ static bool take_pages(or_kv_cache_t *cache)
                              .layers = shape->layers,
                              .kv_heads = shape->kv_heads,
                              .head_dim = shape->head_dim,
-                             .pages = cache->pages};
+                             .pages = cache->pages,
+                             .page_bytes = cache->page_bytes};
+    if (shape->each != NULL && !take_places(cache)) {
+        give_pages(cache);
+        return false;
+    }
     return true;
-}
-
-static void give_pages(or_kv_cache_t *cache)
-{
-    or_gpu_t *gpu = gpu_of(cache);
-    or_gpu_give(gpu, cache->allocation);
-    free(gpu->kv_block);
 }
 
 static bool take_slots(or_kv_sequence_t *sequence)
@@ -319,7 +370,7 @@ static void move_slots(or_kv_sequence_t *sequence, const uint32_t *slots, uint32
 static uint8_t *block(const or_kv_cache_t *cache, uint32_t page, uint32_t layer, uint32_t head)
 {
     or_gpu_t *gpu = gpu_of(cache);
-    const size_t bytes = block_bytes(cache);
+    const size_t bytes = block_bytes(&cache->places[layer]);
     const uint8_t *from = or_kv_block(cache, page, layer, head);
     or_gpu_keep(gpu, gpu->functions->download(gpu->cuda, gpu->kv_block, from, bytes));
     or_gpu_keep(gpu, gpu->functions->wait(gpu->cuda));

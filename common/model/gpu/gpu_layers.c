@@ -22,11 +22,13 @@ static or_matrix_t *matrix_of(or_layer_t *layer, const or_arch_tensor_t *tensor)
     return (or_matrix_t *)((char *)layer + tensor->offset);
 }
 
-// Is this row of the table a matrix of the layer? Of a family whose first layers have no experts two rows may have one place.
+// Is this row of the table a matrix that the layer has? Of a family whose first layers have no experts two rows may have one
+// place.
 static bool is_matrix(const or_model_t *model, const or_arch_tensor_t *tensor, uint32_t index)
 {
     return tensor->outputs != OR_DIM_ONE &&
-           or_arch_layer_has(&model->shape, tensor, model->share.layers.begin + index);
+           or_arch_layer_has(&model->shape, tensor, model->share.layers.begin + index) &&
+           matrix_of(&model->layers[index], tensor)->bytes > 0;
 }
 
 static uint64_t layer_bytes(const or_model_t *model, uint32_t index)

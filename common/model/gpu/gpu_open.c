@@ -44,18 +44,24 @@ static or_status_t check_choice(const or_model_t *model, const or_gpu_choice_t *
             "%s is of architecture %s, with %s, which a GPU does not run yet; run it on the CPU",
             or_gguf_path(model->gguf), model->arch->name, what);
     }
-    uint32_t group = shape->heads / shape->kv_heads;
-    if (group > OR_CUDA_GROUP_MAX) {
+    uint32_t kv_heads = shape->kv_heads; // the fewest of a layer
+    uint32_t head_dim = shape->head_dim; // the longest
+    if (shape->window_head_dim > 0) {
+        kv_heads = shape->window_kv_heads < kv_heads ? shape->window_kv_heads : kv_heads;
+        head_dim = shape->window_head_dim > head_dim ? shape->window_head_dim : head_dim;
+    }
+    uint32_t group = shape->heads / kv_heads;
+    if (group > OR_CUDA_GROUP_MAX && shape->latent == 0) {
         return or_fail(OR_ERR_UNSUPPORTED,
                        "%u query heads of %s share a KV head, on a GPU at most %u can; run it on "
                        "the CPU",
                        group, or_gguf_path(model->gguf), OR_CUDA_GROUP_MAX);
     }
-    if (shape->head_dim > OR_CUDA_HEAD_DIM_MAX) {
+    if (head_dim > OR_CUDA_HEAD_DIM_MAX) {
         return or_fail(
             OR_ERR_UNSUPPORTED,
             "%s has heads of %u dimensions, on a GPU at most %u can be; run it on the CPU",
-            or_gguf_path(model->gguf), shape->head_dim, OR_CUDA_HEAD_DIM_MAX);
+            or_gguf_path(model->gguf), head_dim, OR_CUDA_HEAD_DIM_MAX);
     }
     return OR_OK;
 }
@@ -78,6 +84,12 @@ static or_status_t open_tensor(or_model_t *model)
 {
     or_gpu_t *gpu = model->gpu;
     bool has_bf16 = or_tensors_have(model, OR_TENSOR_BF16);
+    if (model->arch->tells_layers) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "tensor cores do not run layers with heads of their own yet, which %s has; "
+                       "choose --arith canonical",
+                       or_gguf_path(model->gguf));
+    }
     if (model->arch->has_experts) {
         return or_fail(OR_ERR_UNSUPPORTED,
                        "tensor cores do not multiply experts yet, which %s has; choose --arith "

@@ -6,35 +6,36 @@
 
 // ---- operations on rows ----
 
-// An operation of a layer.
-typedef struct {
-    const or_op_t *op; // in the family's list, so that its neighbours are there, too
-    const or_layer_t *layer;
-    uint32_t index; // of the stage
-} place_t;
-
-typedef or_status_t (*run_op_t)(or_model_t *model, const place_t *place, uint32_t rows);
+typedef or_gpu_op_t place_t;
 
 // This rank's first head in the products with a matrix.
-static float *heads_of(const or_model_t *model, float *products, const or_matrix_t *matrix,
+static float *heads_of(const or_layer_t *layer, float *products, const or_matrix_t *matrix,
                        or_span_t heads)
 {
-    return products + or_matrix_place(matrix, heads.begin * model->shape.head_dim);
+    return products + or_matrix_place(matrix, heads.begin * layer->head_dim);
 }
 
 static float *query_of(const or_model_t *model, const or_layer_t *layer)
 {
-    return heads_of(model, model->gpu->query, &layer->query, model->share.heads);
+    return model->gpu->query + or_query_place(model, layer, model->share.heads.begin);
 }
 
 static float *key_of(const or_model_t *model, const or_layer_t *layer)
 {
-    return heads_of(model, model->gpu->key, &layer->key, model->share.kv_heads);
+    return heads_of(layer, model->gpu->key, &layer->key, layer->kv_heads);
 }
 
+// Values that are made of keys lie as these do.
 static float *value_of(const or_model_t *model, const or_layer_t *layer)
 {
-    return heads_of(model, model->gpu->value, &layer->value, model->share.kv_heads);
+    const or_matrix_t *matrix = layer->value.outputs > 0 ? &layer->value : &layer->key;
+    return heads_of(layer, model->gpu->value, matrix, layer->kv_heads);
+}
+
+// Does the layer attend to K and V of its own?
+static bool has_own_kv(const place_t *place)
+{
+    return place->layer->kv_layer == place->index;
 }
 
 static or_status_t normalise(or_model_t *model, const float *weight, uint32_t rows)
@@ -80,10 +81,9 @@ static or_status_t copy(or_model_t *model, const place_t *place, uint32_t rows)
 
 // x begins with the first of `heads`, bias with the model's.
 static void add_bias(or_model_t *model, float *x, size_t stride, const float *bias, or_span_t heads,
-                     uint32_t rows)
+                     size_t head_dim, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
-    size_t head_dim = model->shape.head_dim;
     if (bias != NULL) {
         or_gpu_keep(gpu, gpu->functions->add(gpu->cuda, x, stride, bias + heads.begin * head_dim, 0,
                                              or_span_length(heads) * (uint32_t)head_dim, rows));
@@ -93,22 +93,23 @@ static void add_bias(or_model_t *model, float *x, size_t stride, const float *bi
 static or_status_t bias_qkv(or_model_t *model, const place_t *place, uint32_t rows)
 {
     const or_layer_t *layer = place->layer;
-    const or_share_t *share = &model->share;
-    add_bias(model, query_of(model, layer), model->query_stride, layer->query_bias, share->heads,
-             rows);
-    add_bias(model, key_of(model, layer), model->kv_stride, layer->key_bias, share->kv_heads, rows);
-    add_bias(model, value_of(model, layer), model->kv_stride, layer->value_bias, share->kv_heads,
-             rows);
+    const uint32_t head_dim = layer->head_dim;
+    add_bias(model, query_of(model, layer), model->query_stride, layer->query_bias,
+             model->share.heads, head_dim, rows);
+    add_bias(model, key_of(model, layer), model->kv_stride, layer->key_bias, layer->kv_heads,
+             head_dim, rows);
+    add_bias(model, value_of(model, layer), model->kv_stride, layer->value_bias, layer->kv_heads,
+             head_dim, rows);
     return OR_OK;
 }
 
 static void norm_each(or_model_t *model, float *x, size_t stride, or_span_t heads,
-                      const float *weight, uint32_t rows)
+                      uint32_t head_dim, const float *weight, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
-    or_gpu_keep(gpu, gpu->functions->rmsnorm_heads(gpu->cuda, x, stride, or_span_length(heads),
-                                                   model->shape.head_dim, weight,
-                                                   model->numbers.norm_epsilon, rows));
+    or_gpu_keep(gpu,
+                gpu->functions->rmsnorm_heads(gpu->cuda, x, stride, or_span_length(heads), head_dim,
+                                              weight, model->numbers.norm_epsilon, rows));
 }
 
 static or_status_t norm_heads(or_model_t *model, const place_t *place, uint32_t rows)
@@ -116,10 +117,30 @@ static or_status_t norm_heads(or_model_t *model, const place_t *place, uint32_t 
     const or_layer_t *layer = place->layer;
     if (layer->query_norm != NULL) { // else the file has none
         norm_each(model, query_of(model, layer), model->query_stride, model->share.heads,
-                  layer->query_norm, rows);
-        norm_each(model, key_of(model, layer), model->kv_stride, model->share.kv_heads,
+                  layer->head_dim, layer->query_norm, rows);
+    }
+    if (layer->key_norm != NULL) { // else it has no key of its own either
+        norm_each(model, key_of(model, layer), model->kv_stride, layer->kv_heads, layer->head_dim,
                   layer->key_norm, rows);
     }
+    return OR_OK;
+}
+
+static or_status_t norm_values(or_model_t *model, const place_t *place, uint32_t rows)
+{
+    or_gpu_t *gpu = model->gpu;
+    const or_layer_t *layer = place->layer;
+    float *value = value_of(model, layer);
+    if (!has_own_kv(place)) {
+        return OR_OK;
+    }
+    if (layer->value.outputs == 0) {
+        const or_cuda_rows_t to = {.values = value, .stride = model->kv_stride};
+        or_gpu_keep(gpu, gpu->functions->scale(
+                             gpu->cuda, key_of(model, layer), model->kv_stride, 1.0f,
+                             or_span_length(layer->kv_heads) * layer->head_dim, rows, &to));
+    }
+    norm_each(model, value, model->kv_stride, layer->kv_heads, layer->head_dim, gpu->ones, rows);
     return OR_OK;
 }
 
@@ -144,15 +165,17 @@ static or_status_t norm_whole(or_model_t *model, const place_t *place, uint32_t 
     return OR_OK;
 }
 
+// In latent attention the rotated elements of a head are its last ones, behind the latent ones.
 static void rotate_heads(or_model_t *model, const place_t *place, float *x, size_t stride,
                          or_span_t heads, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
-    const or_rope_t table = place->layer->rope;
+    const or_layer_t *layer = place->layer;
+    x += model->shape.latent;
     or_gpu_keep(gpu, gpu->functions->rope(gpu->cuda, model->arch->rope_halves, x, stride,
-                                          or_span_length(heads), model->shape.head_dim,
-                                          model->numbers.rope_dims, model->rope_cosine[table],
-                                          model->rope_sine[table], gpu->positions, rows));
+                                          or_span_length(heads), layer->head_dim, layer->rope_dims,
+                                          model->rope_cosine[layer->rope],
+                                          model->rope_sine[layer->rope], gpu->positions, rows));
 }
 
 static or_status_t rotate(or_model_t *model, const place_t *place, uint32_t rows)
@@ -161,8 +184,9 @@ static or_status_t rotate(or_model_t *model, const place_t *place, uint32_t rows
     if (layer->rope != OR_ROPE_NONE) {
         rotate_heads(model, place, query_of(model, layer), model->query_stride, model->share.heads,
                      rows);
-        rotate_heads(model, place, key_of(model, layer), model->kv_stride, model->share.kv_heads,
-                     rows);
+    }
+    if (layer->rope != OR_ROPE_NONE && has_own_kv(place)) {
+        rotate_heads(model, place, key_of(model, layer), model->kv_stride, layer->kv_heads, rows);
     }
     return OR_OK;
 }
@@ -174,7 +198,7 @@ static or_status_t grow_query(or_model_t *model, const place_t *place, uint32_t 
     if (numbers->query_growth > 0) {
         or_gpu_keep(gpu, gpu->functions->scale_by_position(
                              gpu->cuda, query_of(model, place->layer), model->query_stride,
-                             or_span_length(model->share.heads) * model->shape.head_dim,
+                             or_span_length(model->share.heads) * place->layer->head_dim,
                              numbers->query_growth, numbers->rope_original, gpu->positions, rows));
     }
     return OR_OK;
@@ -183,16 +207,19 @@ static or_status_t grow_query(or_model_t *model, const place_t *place, uint32_t 
 static or_status_t store(or_model_t *model, const place_t *place, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
-    or_gpu_keep(gpu, gpu->functions->store_kv(gpu->cuda, &gpu->kv, place->index, gpu->seen, rows,
-                                              key_of(model, place->layer),
-                                              value_of(model, place->layer), model->kv_stride));
+    const or_cuda_kv_t kv = or_gpu_kv_of_layer(model, place->index);
+    if (has_own_kv(place)) { // else another layer's are stored
+        or_gpu_keep(gpu, gpu->functions->store_kv(gpu->cuda, &kv, 0, gpu->seen, rows,
+                                                  key_of(model, place->layer),
+                                                  value_of(model, place->layer), model->kv_stride));
+    }
     return OR_OK;
 }
 
 static or_status_t bias_up(or_model_t *model, const place_t *place, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
-    const or_span_t ffn = model->share.ffn;
+    const or_span_t ffn = place->layer->ffn;
     if (place->layer->up_bias != NULL) {
         or_gpu_keep(gpu, gpu->functions->add(gpu->cuda, gpu->gate.values, gpu->gate.stride,
                                              place->layer->up_bias + ffn.begin, 0,
@@ -214,7 +241,7 @@ static or_status_t activate(or_model_t *model, const place_t *place, uint32_t ro
     or_gpu_t *gpu = model->gpu;
     or_gpu_keep(gpu, gpu->functions->activate(gpu->cuda, activations[place->op->kind], &gpu->gate,
                                               gpu->up, model->ffn_stride,
-                                              or_span_length(model->share.ffn), rows));
+                                              or_span_length(place->layer->ffn), rows));
     return OR_OK;
 }
 
@@ -244,6 +271,17 @@ void or_gpu_scale(or_model_t *model, float *x, size_t stride, float factor, uint
     if (factor != 1) {
         or_gpu_keep(gpu, gpu->functions->scale(gpu->cuda, x, stride, factor, n, rows, &to));
     }
+}
+
+static or_status_t scale(or_model_t *model, const place_t *place, uint32_t rows)
+{
+    or_gpu_t *gpu = model->gpu;
+    const float *factor = or_layer_vector(place->layer, place->op->weight);
+    if (factor != NULL) {
+        or_gpu_keep(gpu, gpu->functions->scale_by(gpu->cuda, gpu->x, model->width_stride, factor,
+                                                  model->shape.width, rows));
+    }
+    return OR_OK;
 }
 
 static bool is_added_at_once(const or_model_t *model, const or_op_t *sum)
@@ -277,7 +315,8 @@ static or_status_t project_qkv(or_model_t *model, const place_t *place, uint32_t
     const or_gpu_projection_t projections[] = {{&layer->query, gpu->query, model->query_stride},
                                                {&layer->key, gpu->key, model->kv_stride},
                                                {&layer->value, gpu->value, model->kv_stride}};
-    or_gpu_project_all(model, &gpu->h, projections, 3, NULL, rows);
+    const uint32_t count = layer->key.outputs == 0 ? 1 : layer->value.outputs == 0 ? 2 : 3;
+    or_gpu_project_all(model, &gpu->h, projections, count, NULL, rows);
     return OR_OK;
 }
 
@@ -295,7 +334,7 @@ static or_status_t sum_output(or_model_t *model, const place_t *place, uint32_t 
 {
     const uint32_t unit = model->share.heads_unit;
     return sum_products(model, place, &place->layer->output, model->shape.heads / unit,
-                        unit * model->shape.head_dim, &model->gpu->attended, rows);
+                        unit * place->layer->value_dim, &model->gpu->attended, rows);
 }
 
 static or_status_t project_up(or_model_t *model, const place_t *place, uint32_t rows)
@@ -312,7 +351,7 @@ static or_status_t project_up(or_model_t *model, const place_t *place, uint32_t 
 
 static or_status_t sum_down(or_model_t *model, const place_t *place, uint32_t rows)
 {
-    const uint32_t units = (model->shape.ffn + OR_SHARD_FFN_UNIT - 1) / OR_SHARD_FFN_UNIT;
+    const uint32_t units = (place->layer->ffn_size + OR_SHARD_FFN_UNIT - 1) / OR_SHARD_FFN_UNIT;
     return sum_products(model, place, &place->layer->down, units, OR_SHARD_FFN_UNIT,
                         &model->gpu->gate, rows);
 }
@@ -341,64 +380,19 @@ static or_status_t bias_experts(or_model_t *model, const place_t *place, uint32_
 
 // ---- attention ----
 
-// This rank's heads; it may have none.
-static or_cuda_heads_t own_heads(const or_model_t *model)
-{
-    uint32_t group = model->shape.heads / model->shape.kv_heads;
-    const or_share_t *share = &model->share;
-    return (or_cuda_heads_t){.count = or_span_length(share->heads),
-                             .group = group,
-                             .first = share->heads.begin - share->kv_heads.begin * group};
-}
-
-static bool has_sinks(const or_arch_t *arch)
-{
-    const or_arch_tensor_t *tensor = arch->layer_tensors;
-    while (tensor->suffix != NULL && tensor->offset != offsetof(or_layer_t, sinks)) {
-        tensor++;
-    }
-    return tensor->suffix != NULL;
-}
-
-size_t or_gpu_scores_stride(const or_model_t *model, uint32_t positions)
-{
-    size_t scores = (size_t)positions + (has_sinks(model->arch) ? 1 : 0);
-    return (scores + OR_KV_BLOCK - 1) / OR_KV_BLOCK * OR_KV_BLOCK;
-}
-
-// Rows attend together as far as there is room for their scores.
 static or_status_t attend(or_model_t *model, const place_t *place, uint32_t rows)
 {
-    or_gpu_t *gpu = model->gpu;
-    const or_cuda_heads_t heads = own_heads(model);
-    if (heads.count == 0) {
-        return OR_OK;
+    const or_gpu_queries_t queries = {query_of(model, place->layer), model->query_stride};
+    if (model->arch->has_latent) {
+        return or_gpu_latent_attend(model, place, rows);
     }
-    const float *query = query_of(model, place->layer);
-    const float *sinks = place->layer->sinks; // of all ranks' heads
-    size_t stride = or_gpu_scores_stride(model, gpu->positions_max);
-    size_t floats = or_cuda_attention_floats(stride, model->shape.head_dim);
-    size_t rows_max = gpu->scores_floats / (heads.count * floats);
-    const or_cuda_attention_t how = {
-        .scale = model->numbers.attention_scale,
-        .softcap = model->numbers.attention_softcap,
-        .window = place->layer->window,
-        .sinks = sinks != NULL ? sinks + model->share.heads.begin : NULL,
-    };
-    for (uint32_t first = 0; first < rows; first += (uint32_t)rows_max) {
-        uint32_t some = rows - first < rows_max ? rows - first : (uint32_t)rows_max;
-        const or_cuda_rows_t to = or_gpu_rows_from(&gpu->attended, first);
-        or_gpu_keep(gpu, gpu->functions->attention(
-                             gpu->cuda, &gpu->kv, place->index, gpu->seen + first, some,
-                             query + first * model->query_stride, model->query_stride, &heads, &how,
-                             gpu->scores, stride, &to));
-    }
+    or_gpu_attend(model, place->layer, &queries, rows, &model->gpu->attended);
     return OR_OK;
 }
 
 // ---- what a GPU can run ----
 
-static const run_op_t ops[OR_OP_KINDS] = {
+static or_gpu_run_op_t *const ops[OR_OP_KINDS] = {
     [OR_OP_NORM] = norm,
     [OR_OP_NORM_LAYER] = norm_layer,
     [OR_OP_COPY] = copy,
@@ -406,6 +400,7 @@ static const run_op_t ops[OR_OP_KINDS] = {
     [OR_OP_BIAS_QKV] = bias_qkv,
     [OR_OP_NORM_HEADS] = norm_heads,
     [OR_OP_NORM_WHOLE] = norm_whole,
+    [OR_OP_NORM_VALUES] = norm_values,
     [OR_OP_ROTATE] = rotate,
     [OR_OP_GROW_QUERY] = grow_query,
     [OR_OP_STORE] = store,
@@ -425,20 +420,20 @@ static const run_op_t ops[OR_OP_KINDS] = {
     [OR_OP_BIAS_SUMS] = bias_sums,
     [OR_OP_NORM_SUMS] = norm_sums,
     [OR_OP_ADD] = add,
+    [OR_OP_SCALE] = scale,
+    [OR_OP_GATE_INPUT] = or_gpu_inputs_gate,
+    [OR_OP_GELU_INPUT] = or_gpu_inputs_gelu,
+    [OR_OP_RAISE_INPUT] = or_gpu_inputs_raise,
+    [OR_OP_PROJECT_LATENT] = or_gpu_latent_project,
+    [OR_OP_NORM_QUERY_LATENT] = or_gpu_latent_norm_query,
+    [OR_OP_RAISE_QUERY] = or_gpu_latent_raise_query,
+    [OR_OP_NORM_LATENT] = or_gpu_latent_norm_key,
+    [OR_OP_ABSORB] = or_gpu_latent_absorb,
+    [OR_OP_RAISE_VALUES] = or_gpu_latent_raise_values,
 };
 
 const char *or_gpu_cannot_run(const or_model_t *model)
 {
-    const or_arch_t *arch = model->arch;
-    if (arch->has_latent) {
-        return "latent attention";
-    }
-    if (arch->mixes_sparsely || model->shape.expert_groups > 0) {
-        return "experts that are chosen otherwise than by their largest weights";
-    }
-    if (arch->head_bias != NULL) {
-        return "a bias of its logits";
-    }
     for (const or_op_t *op = model->arch->layer_ops; op->kind != OR_OP_END; op++) {
         if (ops[op->kind] == NULL) {
             return "operations of its own";
@@ -449,6 +444,12 @@ const char *or_gpu_cannot_run(const or_model_t *model)
 
 // ---- layers ----
 
+static bool is_left_out(const or_layer_t *layer, const or_op_t *op)
+{
+    const or_matrix_t *matrix = (const or_matrix_t *)((const char *)layer + op->needs);
+    return op->needs != 0 && matrix->outputs == 0;
+}
+
 or_status_t or_gpu_run_layer(or_model_t *model, uint32_t index, uint32_t rows)
 {
     const or_layer_t *layer = or_gpu_layer(model, index);
@@ -456,7 +457,7 @@ or_status_t or_gpu_run_layer(or_model_t *model, uint32_t index, uint32_t rows)
     for (const or_op_t *op = model->arch->layer_ops; status == OR_OK && op->kind != OR_OP_END;
          op++) {
         const place_t place = {op, layer, index};
-        status = ops[op->kind] == NULL ? OR_OK : ops[op->kind](model, &place, rows);
+        status = is_left_out(layer, op) ? OR_OK : ops[op->kind](model, &place, rows);
     }
     return status;
 }

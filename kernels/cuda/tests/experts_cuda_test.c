@@ -1,6 +1,6 @@
 // Goal: experts on a device are those that the CPU chooses, with its weights, and what is made of their entries has its
 // bits, whichever entries are multiplied together.
-// Method: choices beside or_experts_choose and kernels/ref, with many ties and with logits that are no numbers. The order of
+// Method: choices beside or_experts_choose_in_groups and kernels/ref, with many ties and with logits that are no numbers. The order of
 // entries is looked at. Products of groups are set beside those of each group alone, which other tests set beside ref.
 #include "kernels/cuda/tests/cuda_test_support.h"
 #include "kernels/kernels_test_support.h"
@@ -46,6 +46,18 @@ static float draw_logit(uint64_t *random, test_kind_t kind)
     return any < 5 ? tied : tied + 0x1p-20f * (float)test_below(random, 1u << 20);
 }
 
+// Put the experts into groups, of which those that are taken have enough, where they can be.
+static void draw_expert_groups(uint64_t *random, or_cuda_choice_t *choice)
+{
+    const uint32_t groups = 2u << test_below(random, 4);
+    const uint32_t each = choice->experts / groups;
+    if (choice->experts % groups == 0 && each >= 2 && test_below(random, 3) > 0) {
+        const uint32_t least = (choice->used + each - 1) / each;
+        choice->groups = groups;
+        choice->groups_used = least + (uint32_t)test_below(random, groups - least + 1);
+    }
+}
+
 static choice_case_t draw_choice(uint64_t *random, test_kind_t kind, uint32_t experts,
                                  uint32_t used)
 {
@@ -64,6 +76,7 @@ static choice_case_t draw_choice(uint64_t *random, test_kind_t kind, uint32_t ex
                                   .scale = test_below(random, 2) == 0 ? 1.0f : 1.5f,
                                   .logit_bias = test_below(random, 2) == 0 ? c.logit_bias : NULL,
                                   .choice_bias = test_below(random, 2) == 0 ? c.choice_bias : NULL};
+    draw_expert_groups(random, &c.choice);
     return c;
 }
 
@@ -80,7 +93,12 @@ static void choose_on_cpu(const choice_case_t *c, uint32_t row, uint32_t *chosen
         bool biased = choice->sigmoid && choice->choice_bias != NULL;
         keys[e] = logits[e] + (biased ? choice->choice_bias[e] : 0);
     }
-    or_experts_choose(keys, choice->experts, choice->used, chosen);
+    const or_model_shape_t shape = {.experts = choice->experts,
+                                    .experts_used = choice->used,
+                                    .expert_groups = choice->groups,
+                                    .expert_groups_used = choice->groups_used,
+                                    .routes_by_sigmoid = choice->sigmoid};
+    or_experts_choose_in_groups(&shape, keys, chosen);
     if (!choice->sigmoid) {
         or_kernels_ref.softmax(logits, 0, choice->experts);
     }
@@ -150,6 +168,45 @@ static void choices_equal_the_cpu(void **state)
     for (size_t i = 0; i < COUNT(sizes) * test_runs(2); i++) {
         test_kind_t kind = i % 3 == 2 ? KIND_SPECIAL : KIND_PLAIN;
         check_choice(&random, kind, sizes[i % COUNT(sizes)].experts, sizes[i % COUNT(sizes)].used);
+    }
+}
+
+// Many logits are within 2 % of each other; some are equal, below 0, or no numbers.
+static void mixtures_equal_the_cpu(void **state)
+{
+    (void)state;
+    enum { ROWS = 67 };
+    uint64_t random = test_seed();
+    for (uint32_t i = 0; i < 8 * test_runs(2); i++) {
+        const uint32_t experts = 2 + (uint32_t)test_below(&random, 20);
+        const size_t stride = experts + test_below(&random, 9);
+        const float scale = i % 2 == 0 ? 1.0f : 1.5f;
+        float *logits = allocate(ROWS * stride * sizeof *logits);
+        for (size_t k = 0; k < ROWS * stride; k++) {
+            const float near = 1 + 0.004f * (float)test_below(&random, 12);
+            logits[k] = i % 3 == 0 ? near - 2 * (float)test_below(&random, 2)
+                                   : draw_logit(&random, i % 3 == 1 ? KIND_SPECIAL : KIND_PLAIN);
+        }
+        float *there = cuda_test_upload(test_device, logits, ROWS * stride * sizeof *logits);
+        uint32_t *chosen = cuda_test_upload(test_device, NULL, 2 * ROWS * sizeof *chosen);
+        float *weights = cuda_test_upload(test_device, NULL, 2 * ROWS * sizeof *weights);
+        cuda_test_ok(
+            or_cuda_mix_experts(test_device, experts, scale, there, stride, ROWS, chosen, weights));
+        uint32_t actual_chosen[2 * ROWS], expected_chosen[2];
+        float actual[2 * ROWS], expected[2];
+        cuda_test_download(test_device, actual_chosen, chosen, sizeof actual_chosen);
+        cuda_test_download(test_device, actual, weights, sizeof actual);
+        for (uint32_t k = 0; k < 2 * ROWS; k++) {
+            or_experts_mix(logits + k / 2 * stride, experts, expected_chosen, expected);
+            or_scale(expected, 2, scale);
+            assert_int_equal(actual_chosen[k], expected_chosen[k % 2]);
+            assert_same(actual[k], expected[k % 2], "a weight", k);
+        }
+        void *const all[] = {there, chosen, weights};
+        for (size_t k = 0; k < COUNT(all); k++) {
+            or_cuda_free(test_device, all[k]);
+        }
+        free(logits);
     }
 }
 
@@ -549,6 +606,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(choices_equal_the_cpu),
+        cmocka_unit_test(mixtures_equal_the_cpu),
         cmocka_unit_test(entries_are_ordered_and_grouped),
         cmocka_unit_test(groups_multiply_as_each_alone),
         cmocka_unit_test(activations_equal_the_cpu),

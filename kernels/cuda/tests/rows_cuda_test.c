@@ -324,6 +324,27 @@ static void scale_equals_the_cpu(void **state)
     run_shapes(scale_case);
 }
 
+static void scale_by_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint32_t n)
+{
+    const float factor = 0.01f * (float)test_below(random, 200);
+    input_t x = input_create(random, kind, rows, n);
+    output_t y = output_create(random, rows, n, &x);
+    for (size_t row = 0; row < rows; row++) {
+        or_scale(output_expected(&y, row), n, factor);
+    }
+    float *there = cuda_test_upload(test_device, &factor, sizeof factor);
+    cuda_test_ok(or_cuda_scale_by(test_device, y.device.values, y.device.stride, there, n, rows));
+    output_check(&y, "scale by a number of the device");
+    or_cuda_free(test_device, there);
+    input_free(&x);
+}
+
+static void scale_by_equals_the_cpu(void **state)
+{
+    (void)state;
+    run_shapes(scale_by_case);
+}
+
 static void scale_by_position_case(uint64_t *random, test_kind_t kind, uint32_t rows, uint32_t n)
 {
     enum { ROWS_MAX = 64 };
@@ -628,6 +649,7 @@ int main(void)
         cmocka_unit_test(layer_norm_equals_the_cpu),
         cmocka_unit_test(activations_equal_the_cpu),
         cmocka_unit_test(scale_equals_the_cpu),
+        cmocka_unit_test(scale_by_equals_the_cpu),
         cmocka_unit_test(scale_by_position_equals_the_cpu),
         cmocka_unit_test(softcap_equals_the_cpu),
         cmocka_unit_test(add_equals_ref),

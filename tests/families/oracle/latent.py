@@ -164,4 +164,15 @@ class DeepseekV3(Deepseek):
         return super().mutants() | own | ({"groups": {"n_group": 1, "topk_group": 1}} if self.groups > 1 else {})
 
 
-FAMILIES = [DeepseekV2, DeepseekV3]
+class DeepseekHeads(DeepseekV3):
+    """More heads on one vector of K and V than a GPU's attention takes together, as all but the smallest have them."""
+    name = "deepseek-heads"
+    seeds = 5, 1
+    heads = 20
+
+    def vary(self):
+        super().vary()
+        self.layers, self.plain, self.values = 2, 8, 8
+
+
+FAMILIES = [DeepseekV2, DeepseekV3, DeepseekHeads]
