@@ -22,7 +22,8 @@
 #define SPACE "[" W "]"
 #define TRAILING_SPACES SPACE "+(?![^" W "])"
 #define HAN_AND_KANA "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+"
-#define CONTRACTION "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
+// Whatever case folds to one of these: U+017F, the long s, to s.
+#define CONTRACTION "(?:'[sS\\x{17F}]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 
 #define GPT_2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" W "\\p{L}\\p{N}]+|" TRAILING_SPACES
 
@@ -95,8 +96,8 @@ SPLITS(qwen_35, BY(CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?
 SPLITS(minicpm_5, BY("\\p{N}{1,3}"), BY(GPT_4("\\p{N}+")));
 SPLITS(laguna, BY("[^\\n]+|\\n+"), BY(GPT_4("\\p{N}")));
 SPLITS(ufakzeka, BY(WORD "|\\p{N}|" REST "|" SPACES));
-SPLITS(bailing_moe, BY("'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|" WORD "|\\p{N}|" REST "|" SPACE
-                       "*[\\r\\n]|" TRAILING_SPACES "|" SPACE "+"));
+SPLITS(bailing_moe, BY("'(?:[sS\\x{17F}dDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|" WORD "|\\p{N}|" REST
+                       "|" SPACE "*[\\r\\n]|" TRAILING_SPACES "|" SPACE "+"));
 SPLITS(seed_coder, BY(CONTRACTION "|" WORD "|\\p{N}| ?[^" W "\\p{L}\\p{N}\\r\\n]+|" SPACES));
 SPLITS(exaone_moe,
        BY(CONTRACTION

@@ -8,6 +8,7 @@ import unittest
 from pathlib import Path
 
 import checkpoints
+import pre_tokenizers
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from cli import data, outrider, share  # noqa: E402
@@ -79,6 +80,41 @@ class Tokenizers(unittest.TestCase):
 
     def compare_rule(self, rule):
         """Beside the package `tokenizers`, in test_transformers."""
+
+    def gpt_2(self, keeps=lambda left, right: True, **more):
+        """Return tokenizer.json of GPT-2's vocabulary with the merges that `keeps` lets stand and that have both parts then, and how many tokens it has."""
+        original, _ = checkpoints.read_gguf(data("vocab/gpt-2.gguf"))
+        tokenizer = checkpoints.bytes_tokenizer(original)
+        made, kept = set(), []
+        for merge in tokenizer["model"]["merges"]:
+            left, right = merge.split(" ")
+            if keeps(left, right) and all(len(part) == 1 or part in made for part in (left, right)):
+                made.add(left + right)
+                kept.append(merge)
+        tokenizer["model"] |= {"merges": kept} | more.pop("model", {})
+        return tokenizer | more, len(original["tokenizer.ggml.tokens"])
+
+    def test_steps_that_cut_byte_by_byte(self):
+        """Falcon cuts at bytes that print as numbers, which no rule does. Its merges respect that; GPT-2's do not."""
+        is_number = lambda piece: piece in "0123456789\u00b2\u00b3\u00b9\u00bc\u00bd\u00be"
+        for steps, keeps in ((pre_tokenizers.FALCON, lambda left, right: is_number(left[-1]) == is_number(right[0])),
+                             (pre_tokenizers.FALCON_3, lambda left, right: not is_number(left[-1]) and not is_number(right[0]))):
+            with self.subTest(steps=len(steps["pretokenizers"])):
+                converted = self.convert(*self.gpt_2(keeps, pre_tokenizer=steps))
+                self.assertEqual(b"falcon", converted["tokenizer.ggml.pre"])
+                self.compare_rule("falcon")
+                self.assertIn("joins what the pre_tokenizer cuts byte by byte", self.convert(*self.gpt_2(pre_tokenizer=steps), code=1))
+
+    def test_merges_that_are_ignored(self):
+        """Where merges make every token of its bytes, "ignore_merges" changes nothing; where they do not, it does, and the rule must say the same."""
+        ignores = {"model": {"ignore_merges": True}}
+        self.assertEqual(b"gpt-2", self.convert(*self.gpt_2(**ignores))["tokenizer.ggml.pre"])
+        self.compare_rule("gpt-2")
+        error = self.convert(*self.gpt_2(lambda left, right: left + right != "\u0120the", **ignores), code=1)
+        self.assertIn("do not make the token \"\u0120the\"", error)
+        tekken = pre_tokenizers.OTHER_PRE_TOKENIZERS["tekken"]
+        self.assertEqual(b"tekken", self.convert(*self.gpt_2(pre_tokenizer=tekken))["tokenizer.ggml.pre"])
+        self.assertIn("do not make", self.convert(*self.gpt_2(lambda left, right: left != "s", pre_tokenizer=tekken), code=1))
 
     def test_tokenizers_over_characters(self):
         for name, newer in zip(OVER_CHARACTERS, (True, False)):
@@ -200,7 +236,9 @@ class Tokenizers(unittest.TestCase):
                 ("add_prefix_space", over_bytes(checkpoints.GPT_2 | {"add_prefix_space": True}), {}),
                 ("no known rule cuts text", over_bytes({"type": "Sequence", "pretokenizers": [checkpoints.CUT | {"pattern": {"Regex": "a|b"}},
                                                                                               checkpoints.BYTES]}), {}),
-                ("with ignore_merges", over_bytes(checkpoints.PRE_TOKENIZERS["gpt-2"]), {"ignore_merges": True}),
+                ("\"ignore_merges\" matters", over_bytes(checkpoints.PRE_TOKENIZERS["gpt-2"]), {"ignore_merges": True}),
+                ("Punctuation that is not Contiguous", over_bytes(
+                    {"type": "Sequence", "pretokenizers": [pre_tokenizers.PUNCTUATION | {"behavior": "Isolated"}, checkpoints.BYTES]}), {}),
                 ("not by a Regex and Isolated", over_bytes({"type": "Sequence", "pretokenizers": [
                     checkpoints.CUT | {"pattern": {"Regex": "a"}, "invert": True}, checkpoints.BYTES]}), {}),
                 ("its normalizer \"Lowercase\"", {"pre_tokenizer": checkpoints.GPT_2, "normalizer": {"type": "Lowercase"}}, {}),
