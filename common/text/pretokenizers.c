@@ -229,7 +229,7 @@ static const struct {
     RULE("youtu", youtu, IGNORE_MERGES),
     RULE("tiny_aya", tiny_aya, 0),
     RULE("cohere2moe", tiny_aya, 0),
-    RULE("kimi-k2", kimi_k2, 0),
+    RULE("kimi-k2", kimi_k2, IGNORE_MERGES), // as tiktoken does, whose vocabulary it is
 
     RULE("deepseek-llm", deepseek_llm, 0),
     RULE("deepseek-coder", deepseek_coder, 0),

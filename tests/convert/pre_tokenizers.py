@@ -61,7 +61,7 @@ OTHER_PRE_TOKENIZERS = {
     "tiny_aya": by_steps(r"\d{1,3}(?=(?:\d{3})*\b)", GPT_4O, BYTES),
 }
 # Pieces that are tokens are taken whole, whatever the merges say.
-IGNORING = ("llama-bpe", "tekken")
+IGNORING = ("llama-bpe", "tekken", "kimi-k2")
 # These cut byte by byte, and so between the bytes of a character, which no rule does: what they give hangs on the merges.
 FALCON = by_steps(PUNCTUATION, GPT_2, NUMBERS, "[0-9][0-9][0-9]")
 FALCON_3 = by_steps(PUNCTUATION, GPT_2, DIGITS)

@@ -1,6 +1,7 @@
 """Goal: a tokenizer.json becomes the vocabulary that it describes, and gives the same tokens.
 Method: tokenizer.json is made of the real vocabularies of the test data, converted, and compared with them: tokens, kinds and merges; the ids of the test
 texts, which tests of the tokenizer compare with llama.cpp's; and what a tokenizer has that GGUF cannot say is refused by name."""
+import base64
 import copy
 import tempfile
 import sys
@@ -115,6 +116,45 @@ class Tokenizers(unittest.TestCase):
         tekken = pre_tokenizers.OTHER_PRE_TOKENIZERS["tekken"]
         self.assertEqual(b"tekken", self.convert(*self.gpt_2(pre_tokenizer=tekken))["tokenizer.ggml.pre"])
         self.assertIn("do not make", self.convert(*self.gpt_2(lambda left, right: left != "s", pre_tokenizer=tekken), code=1))
+
+    def convert_tiktoken(self, lines, size, code=0, **settings):
+        """Convert a folder that has a tiktoken.model and no other tokenizer."""
+        (self.folder / "tokenizer.json").unlink(missing_ok=True)
+        (self.folder / "tiktoken.model").write_bytes(lines)
+        checkpoints.write_json(self.folder / "config.json", config_of(size))
+        checkpoints.write_json(self.folder / "tokenizer_config.json", {"tokenizer_class": "TikTokenTokenizer"} | settings)
+        _, error = outrider("model", "convert", self.folder, self.out, "--vocab-only", "--force", code=code)
+        return checkpoints.read_gguf(self.out)[0] if code == 0 else error
+
+    def test_tiktoken(self):
+        """Ids of GPT-2 are in the order of its merges, as ranks are: its vocabulary in this form has the same tokens as tokenizer.json."""
+        original, _ = checkpoints.read_gguf(data("vocab/gpt-2.gguf"))
+        pieces = [piece.decode() for piece in original["tokenizer.ggml.tokens"]][:-1]  # the last one is <|endoftext|>
+        printing = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+        byte_of = {chr(byte): byte for byte in printing} | {chr(0x100 + i): byte for i, byte in enumerate(byte for byte in range(256) if byte not in printing)}
+        lines = b"".join(base64.b64encode(bytes(byte_of[character] for character in piece)) + b" %d\n" % i for i, piece in enumerate(pieces))
+        added = {str(len(pieces)): {"content": "[BOS]", "special": True}, str(len(pieces) + 1): {"content": "<user>", "special": False}}
+        text = data("vocab/gpt-2.inp").read_bytes()
+        ids = []
+        for convert in (lambda: self.convert_tiktoken(lines, len(pieces) + 3, added_tokens_decoder=added, bos_token="[BOS]"),
+                        lambda: self.convert(checkpoints.bytes_tokenizer(original, "kimi-k2"), len(pieces) + 3)):
+            converted = convert()
+            self.assertEqual(b"kimi-k2", converted["tokenizer.ggml.pre"])
+            self.assertEqual(original["tokenizer.ggml.tokens"][:-1], converted["tokenizer.ggml.tokens"][:len(pieces)])
+            ids.append((converted, outrider("tokenize", "-m", self.out, stdin=text)[0]))
+        self.assertEqual(ids[0][1], ids[1][1])
+        self.assertEqual(([b"[BOS]", b"<user>", b"[PAD%d]" % (len(pieces) + 2)], [3, 4, 5], len(pieces), False), (
+            ids[0][0]["tokenizer.ggml.tokens"][len(pieces):], ids[0][0]["tokenizer.ggml.token_type"][len(pieces):],
+            ids[0][0]["tokenizer.ggml.bos_token_id"], ids[0][0]["tokenizer.ggml.add_bos_token"]))
+
+    def test_tiktoken_that_is_refused(self):
+        for why, lines in (("line 2 is not base64", b"YQ== 0\nY 1\n"), ("line 1 is not base64", b"Y=Q= 0\n"), ("line 1 is not base64", b" 0\n"), ("line 1 is not base64", b"==== 0\n"),
+                           ("line 1 has no rank", b"YQ==\n"), ("line 1 has no rank", b"YQ== x\n"), ("line 1 has no rank", b"YQ== 0 1\n"), ("too large a rank", b"YQ== 99999999999\n"),
+                           ("line 2 has a token or a rank of another", b"YQ== 0\nYQ== 1\n"), ("line 2 has a token or a rank of another", b"YQ== 0\nYg== 0\n"),
+                           ("more than 1024 bytes", base64.b64encode(b"a" * 1025) + b" 0\n"), ("the model has 2 tokens", b"YQ== 0\nYg== 2\n")):
+            with self.subTest(lines=lines[:20]):
+                self.assertIn(why, self.convert_tiktoken(lines, 2, code=1))
+        self.assertIn("of the class \"QWenTokenizer\"", self.convert_tiktoken(b"YQ== 0\n", 2, code=1, tokenizer_class="QWenTokenizer"))
 
     def test_tokenizers_over_characters(self):
         for name, newer in zip(OVER_CHARACTERS, (True, False)):

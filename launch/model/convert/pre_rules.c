@@ -18,6 +18,7 @@
 #include "common/text/deepseek_letters.h"
 #include "common/text/pretokenize.h"
 #include "common/text/utf8.h"
+#include "launch/model/convert/tokenizer/kimi.h"
 #include "launch/model/convert/vocabulary.h"
 
 #define GPT_4(numbers)                                                                             \
@@ -35,9 +36,6 @@
     "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 #define DEEPSEEK_CJK "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+"
-#define NOT_HAN(letters) "[" letters "&&[^\\p{Han}]]"
-#define KIMI_CAPITALS "[^\\r\\n\\p{L}\\p{N}]?" NOT_HAN("\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}")
-#define KIMI_SMALLS NOT_HAN("\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}")
 
 // Of rows with the same steps the first one is preferred whose rule treats pieces that are tokens as the tokenizer does
 // ("ignore_merges"). Where a pattern leaves nothing between its matches, dropping that is the same ("Removed"). A step behind
@@ -71,9 +69,7 @@ static const struct {
     {"split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}"
      "| ?[^\\s\\p{L}\\p{N}\\r\\n]+|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+\nbytes",
      "seed-coder", true, OR_HF_NUMBERS_ANY},
-    {"split [\\p{Han}]+|" KIMI_CAPITALS "*" KIMI_SMALLS "+" SUFFIX "|" KIMI_CAPITALS "+" KIMI_SMALLS
-     "*" SUFFIX "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+\nbytes",
-     "kimi-k2", true, OR_HF_NUMBERS_ANY},
+    {"split " OR_KIMI_PATTERN "\nbytes", "kimi-k2", true, OR_HF_NUMBERS_ANY},
     {"split \\d{1,3}(?=(?:\\d{3})*\\b)\nsplit " GPT_4O(SUFFIX, "\\p{N}{1,3}") "\nbytes", "tiny_aya",
      false, OR_HF_NUMBERS_ANY},
     {"punctuation\nbytes gpt2\nnumbers\nsplit [0-9][0-9][0-9]", "falcon", false,

@@ -5,6 +5,7 @@
 //     BPE over characters with bytes   "llama": tokens, and scores in the order of the merges
 //     to fall back to
 //     tokenizer.model of that kind     "llama": tokens and scores as they are
+//     tiktoken.model                   as the tokenizer.json that says the same (tokenizer/tiktoken.h)
 //
 // Metadata are llama.cpp's, and so are kinds of tokens. What a tokenizer does besides and GGUF cannot say is refused by
 // name, or where it changes few texts (normal forms, spaces beside special tokens) told in the log.
@@ -47,6 +48,9 @@ typedef struct {
     char *text;               // owned: pieces that are not as in the JSON
 } or_hf_tokens_t;
 
+// List the tokens that added_tokens.json and "added_tokens_decoder" of tokenizer_config.json have, by ids, as "added_tokens" of a
+// tokenizer.json does. Either's object may be NULL. The caller decrefs the list; NULL: no memory.
+json_t *or_hf_list_added(or_json_t added, or_json_t settings);
 // Put the tokens of "added_tokens" at their ids. OR_ERR_FORMAT; OR_ERR_UNSUPPORTED for what GGUF cannot say.
 or_status_t or_hf_put_added(or_json_t tokenizer, or_hf_tokens_t *tokens);
 // Fill pieces, kinds and scores of a tokenizer.model. Added pieces are borrowed from *added_p, which the caller decrefs in any
