@@ -30,7 +30,7 @@ static const family_t families[] = {
     {"qwen3", true},   {"smollm3", true},       {"starcoder2", true},  {"yarn", true},
     {"mixtral", true}, {"qwen2moe", true},      {"qwen3moe", true},    {"olmoe", true},
     {"glm4moe", true}, {"gpt-oss", true},       {"deepseek-v2", true}, {"deepseek-v3", true},
-    {"phimoe", true},
+    {"phimoe", true},  {"glm4moelite", true},
 };
 
 #define FAMILIES (sizeof families / sizeof families[0])
