@@ -14,6 +14,7 @@
 // left away for all: the text is what the tokens say.
 #include <string.h>
 
+#include "common/text/deepseek_letters.h"
 #include "common/text/pretokenize.h"
 
 // White space as Unicode defines it, for use in []. PCRE2's \s also takes U+180E.
@@ -21,7 +22,8 @@
 #define SPACE "[" W "]"
 #define TRAILING_SPACES SPACE "+(?![^" W "])"
 #define HAN_AND_KANA "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+"
-#define CONTRACTION "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
+// Whatever case folds to one of these: U+017F, the long s, to s.
+#define CONTRACTION "(?:'[sS\\x{17F}]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 
 #define GPT_2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" W "\\p{L}\\p{N}]+|" TRAILING_SPACES
 
@@ -50,26 +52,6 @@
 #define MARKED_WORD "[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
 #define DEEPSEEK_V3 PUNCTUATED_WORD "|" MARKED_WORD "| ?[\\p{P}\\p{S}]+[\\r\\n]*|" SPACES
 
-// Letters with case, as of DeepSeek's own list.
-#define DEEPSEEK_LETTERS                                                                           \
-    "A-Za-z\\x{B5}\\x{C0}-\\x{D6}\\x{D8}-\\x{F6}\\x{F8}-\\x{1BA}\\x{1BC}-\\x{1BF}"                 \
-    "\\x{1C4}-\\x{293}\\x{295}-\\x{2AF}\\x{370}-\\x{373}\\x{376}\\x{377}\\x{37B}-\\x{37D}\\x{37F}" \
-    "\\x{386}\\x{388}-\\x{38A}\\x{38C}\\x{38E}-\\x{3A1}\\x{3A3}-\\x{3F5}\\x{3F7}-\\x{481}"         \
-    "\\x{48A}-\\x{52F}\\x{531}-\\x{556}\\x{10A0}-\\x{10C5}\\x{13A0}-\\x{13F5}\\x{13F8}-\\x{13FD}"  \
-    "\\x{1C90}-\\x{1CBA}\\x{1CBD}-\\x{1CBF}\\x{1D00}-\\x{1D2B}\\x{1D6B}-\\x{1D77}"                 \
-    "\\x{1D79}-\\x{1D9A}\\x{1E00}-\\x{1F15}\\x{1F18}-\\x{1F1D}\\x{1F20}-\\x{1F45}"                 \
-    "\\x{1F48}-\\x{1F4D}\\x{1F50}-\\x{1F57}\\x{1F59}\\x{1F5B}\\x{1F5D}\\x{1F5F}-\\x{1F7D}"         \
-    "\\x{1F80}-\\x{1FB4}\\x{1FB6}-\\x{1FBC}\\x{1FBE}\\x{1FC2}-\\x{1FC4}\\x{1FC6}-\\x{1FCC}"        \
-    "\\x{1FD0}-\\x{1FD3}\\x{1FD6}-\\x{1FDB}\\x{1FE0}-\\x{1FEC}\\x{1FF2}-\\x{1FF4}"                 \
-    "\\x{1FF6}-\\x{1FFC}\\x{2102}\\x{2107}\\x{210A}-\\x{2113}\\x{2115}\\x{2119}-\\x{211D}"         \
-    "\\x{2124}\\x{2126}\\x{2128}\\x{212A}-\\x{212D}\\x{212F}-\\x{2134}\\x{2139}\\x{213C}-\\x{"     \
-    "213F}"                                                                                        \
-    "\\x{2145}-\\x{2149}\\x{214E}\\x{2183}\\x{2184}\\x{2C00}-\\x{2C7B}\\x{2C7E}-\\x{2CE4}"         \
-    "\\x{2CEB}-\\x{2CEE}\\x{2CF2}\\x{2CF3}\\x{A640}-\\x{A66D}\\x{A680}-\\x{A69B}"                  \
-    "\\x{A722}-\\x{A76F}\\x{A771}-\\x{A787}\\x{A78B}-\\x{A78E}\\x{AB70}-\\x{ABBF}"                 \
-    "\\x{FB00}-\\x{FB06}\\x{FB13}-\\x{FB17}\\x{FF21}-\\x{FF3A}\\x{FF41}-\\x{FF5A}"                 \
-    "\\x{10400}-\\x{1044F}\\x{104B0}-\\x{104D3}\\x{104D8}-\\x{104FB}\\x{10C80}-\\x{10CB2}"         \
-    "\\x{10CC0}-\\x{10CF2}\\x{118A0}-\\x{118DF}\\x{1E900}-\\x{1E943}"
 #define DEEPSEEK_CJK "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+"
 
 #define BLOOM " ?[^(" W "|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C})]+"
@@ -114,8 +96,8 @@ SPLITS(qwen_35, BY(CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?
 SPLITS(minicpm_5, BY("\\p{N}{1,3}"), BY(GPT_4("\\p{N}+")));
 SPLITS(laguna, BY("[^\\n]+|\\n+"), BY(GPT_4("\\p{N}")));
 SPLITS(ufakzeka, BY(WORD "|\\p{N}|" REST "|" SPACES));
-SPLITS(bailing_moe, BY("'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|" WORD "|\\p{N}|" REST "|" SPACE
-                       "*[\\r\\n]|" TRAILING_SPACES "|" SPACE "+"));
+SPLITS(bailing_moe, BY("'(?:[sS\\x{17F}dDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|" WORD "|\\p{N}|" REST
+                       "|" SPACE "*[\\r\\n]|" TRAILING_SPACES "|" SPACE "+"));
 SPLITS(seed_coder, BY(CONTRACTION "|" WORD "|\\p{N}| ?[^" W "\\p{L}\\p{N}\\r\\n]+|" SPACES));
 SPLITS(exaone_moe,
        BY(CONTRACTION
@@ -125,15 +107,20 @@ SPLITS(jais_2, BY(CONTRACTION "|" WORD "|\\p{N}{1,3}|" REST "|" JAIS_2_SPACES));
 SPLITS(gpt_4o, BY(GPT_4O(CONTRACTION "?", "\\p{N}{1,3}")));
 SPLITS(tekken, BY(GPT_4O("", "\\p{N}")));
 SPLITS(youtu, BY(YOUTU_EAST_ASIAN), BY(GPT_4O(CONTRACTION "?", "\\p{N}")));
-// A number of more than three digits is cut from its start instead if a letter follows it.
-SPLITS(tiny_aya, IN_THREES("(?<!\\d)\\d++(?![\\p{L}\\p{M}\\p{Nl}\\p{Pc}])"),
+// A number of more than three digits is cut from its start instead if a character of a word follows
+// it. These are what Oniguruma, the engine of the package tokenizers, takes for \w.
+#define WORD_BEHIND_DIGITS                                                                         \
+    "[\\p{L}\\p{M}\\p{Nl}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}\\x{24B6}-\\x{24E9}\\x{1F130}" \
+    "-"                                                                                            \
+    "\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}]"
+SPLITS(tiny_aya, IN_THREES("(?<!\\d)\\d++(?!" WORD_BEHIND_DIGITS ")"),
        BY(GPT_4O(CONTRACTION "?", "\\p{N}{1,3}")));
 SPLITS(kimi_k2, BY("\\p{sc:Han}+|" CASED_WORD(CAPITAL_NOT_HAN, SMALL_NOT_HAN,
                                               CONTRACTION "?") "|\\p{N}{1,3}|" REST "|" SPACES));
-SPLITS(deepseek_llm, BY("[\\r\\n]"), BY(SPACE "?[" DEEPSEEK_LETTERS "]+"),
+SPLITS(deepseek_llm, BY("[\\r\\n]"), BY(SPACE "?[" OR_DEEPSEEK_LETTERS "]+"),
        BY(SPACE "?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}"
                 "\\x{3000}-\\x{3002}]+"),
-       BY("(?<!" SPACE ")" SPACE "++$"), BY(DEEPSEEK_CJK), BY("\\p{N}+"));
+       BY("(?<!" SPACE ")" SPACE "++$"), BY(DEEPSEEK_CJK), BY("\\p{N}"));
 SPLITS(deepseek_coder, BY("[\\r\\n]"), BY(SPACE "?\\p{L}+"), BY(SPACE "?\\p{P}+"), BY(DEEPSEEK_CJK),
        BY("\\p{N}"));
 SPLITS(deepseek_v3, BY("\\p{N}{1,3}"), BY(HAN_AND_KANA), BY(DEEPSEEK_V3));
@@ -242,7 +229,7 @@ static const struct {
     RULE("youtu", youtu, IGNORE_MERGES),
     RULE("tiny_aya", tiny_aya, 0),
     RULE("cohere2moe", tiny_aya, 0),
-    RULE("kimi-k2", kimi_k2, 0),
+    RULE("kimi-k2", kimi_k2, IGNORE_MERGES), // as tiktoken does, whose vocabulary it is
 
     RULE("deepseek-llm", deepseek_llm, 0),
     RULE("deepseek-coder", deepseek_coder, 0),

@@ -30,7 +30,7 @@ static const or_option_program_t program = {
     .usage = "FOLDER OUT [options]",
     .table = table,
     .examples =
-        "FOLDER has config.json, tokenizer.json (or tokenizer.model) and the weights:\n"
+        "FOLDER has config.json, tokenizer.json (or tokenizer.model, or tiktoken.model) and the weights:\n"
         "model.safetensors, or the files that model.safetensors.index.json lists. Vectors become\n"
         "F32. Nothing in the folder is executed, nothing outside it is read, and pickles are\n"
         "refused. What this version cannot convert exactly is refused by name.\n\n"

@@ -6,6 +6,8 @@ import re
 import struct
 from array import array
 
+from pre_tokenizers import BYTES, CUT, GPT_2, IGNORING, OTHER_PRE_TOKENIZERS, PRE_TOKENIZERS  # noqa: F401, some for the tests
+
 NAMES = {"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
          "attn_qkv": "self_attn.qkv_proj", "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm", "attn_output": "self_attn.o_proj",
          "ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
@@ -339,40 +341,6 @@ def sentencepiece_model(tokens, kinds, scores, kind="bpe", trainer=(), normalize
     return message(*pieces, (2, message(*trained.items())), (3, message(*normal.items())))
 
 
-GPT_4 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}NUMBERS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
-BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-GPT_2 = BYTES | {"use_regex": True}
-CUT = {"type": "Split", "behavior": "Isolated", "invert": False}
-GPT_4_END = r"\s*[\r\n]+|\s+(?!\S)|\s+"
-CASED = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+SUFFIX|"
-         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*SUFFIX|\p{N}NUMBERS| ?[^\s\p{L}\p{N}]+[\r\n/]*|" + GPT_4_END)
-
-
-def cut_by(pattern, **more):
-    return {"type": "Sequence", "pretokenizers": [CUT | {"pattern": {"Regex": pattern}} | more, BYTES]}
-
-
-REMOVED = {"behavior": "Removed", "invert": True}  # of patterns that leave nothing it is the same
-# More rules, which no vocabulary of the test data has.
-OTHER_PRE_TOKENIZERS = {
-    "dbrx": cut_by(GPT_4.replace("NUMBERS", "{1,3}"), **REMOVED),
-    "qwen35": cut_by(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|" + GPT_4_END),
-    "gpt-4o": cut_by(CASED.replace("SUFFIX", "(?i:'s|'t|'re|'ve|'m|'ll|'d)?").replace("NUMBERS", "{1,3}"), **REMOVED),
-    "tekken": cut_by(CASED.replace("SUFFIX", "").replace("NUMBERS", "")),
-    "gpt-2": cut_by(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"),
-    "deepseek-v3": {"type": "Sequence", "pretokenizers": [CUT | {"pattern": {"Regex": pattern}} for pattern in (
-        r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
-        r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^CRLF\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[CRLF]*|\s*[CRLF]+|\s+(?!\S)|\s+"""
-        .replace("CRLF", "\r\n"))] + [BYTES]},
-}
-PRE_TOKENIZERS = {
-    "gpt-2": GPT_2,
-    "starcoder": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, GPT_2]},
-    "llama-bpe": {"type": "Sequence", "pretokenizers": [CUT | {"pattern": {"Regex": GPT_4.replace("NUMBERS", "{1,3}")}}, BYTES]},
-    "qwen2": {"type": "Sequence", "pretokenizers": [CUT | {"pattern": {"Regex": GPT_4.replace("NUMBERS", "")}}, BYTES]},
-}
-
-
 def bytes_tokenizer(metadata, rule=None):
     """Return tokenizer.json of a vocabulary of kind "gpt2", cut by another rule than its own if one is named."""
     tokens = [token.decode() for token in metadata["tokenizer.ggml.tokens"]]
@@ -380,7 +348,7 @@ def bytes_tokenizer(metadata, rule=None):
     present = {token: i for i, (token, kind) in enumerate(zip(tokens, kinds)) if kind == 1}
     return {"version": "1.0", "added_tokens": added(tokens, kinds), "normalizer": {"type": "NFC"} if own == "qwen2" else None,
             "pre_tokenizer": OTHER_PRE_TOKENIZERS[rule] if rule else PRE_TOKENIZERS[own], "post_processor": GPT_2, "decoder": GPT_2,
-            "model": {"type": "BPE", "unk_token": None, "byte_fallback": False, "ignore_merges": (rule or own) in ("llama-bpe", "tekken"), "vocab": present,
+            "model": {"type": "BPE", "unk_token": None, "byte_fallback": False, "ignore_merges": (rule or own) in IGNORING, "vocab": present,
                       "merges": [merge.decode() for merge in metadata["tokenizer.ggml.merges"]]}}
 
 

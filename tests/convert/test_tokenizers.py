@@ -1,6 +1,7 @@
 """Goal: a tokenizer.json becomes the vocabulary that it describes, and gives the same tokens.
 Method: tokenizer.json is made of the real vocabularies of the test data, converted, and compared with them: tokens, kinds and merges; the ids of the test
 texts, which tests of the tokenizer compare with llama.cpp's; and what a tokenizer has that GGUF cannot say is refused by name."""
+import base64
 import copy
 import tempfile
 import sys
@@ -8,6 +9,7 @@ import unittest
 from pathlib import Path
 
 import checkpoints
+import pre_tokenizers
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from cli import data, outrider, share  # noqa: E402
@@ -79,6 +81,80 @@ class Tokenizers(unittest.TestCase):
 
     def compare_rule(self, rule):
         """Beside the package `tokenizers`, in test_transformers."""
+
+    def gpt_2(self, keeps=lambda left, right: True, **more):
+        """Return tokenizer.json of GPT-2's vocabulary with the merges that `keeps` lets stand and that have both parts then, and how many tokens it has."""
+        original, _ = checkpoints.read_gguf(data("vocab/gpt-2.gguf"))
+        tokenizer = checkpoints.bytes_tokenizer(original)
+        made, kept = set(), []
+        for merge in tokenizer["model"]["merges"]:
+            left, right = merge.split(" ")
+            if keeps(left, right) and all(len(part) == 1 or part in made for part in (left, right)):
+                made.add(left + right)
+                kept.append(merge)
+        tokenizer["model"] |= {"merges": kept} | more.pop("model", {})
+        return tokenizer | more, len(original["tokenizer.ggml.tokens"])
+
+    def test_steps_that_cut_byte_by_byte(self):
+        """Falcon cuts at bytes that print as numbers, which no rule does. Its merges respect that; GPT-2's do not."""
+        is_number = lambda piece: piece in "0123456789\u00b2\u00b3\u00b9\u00bc\u00bd\u00be"
+        for steps, keeps in ((pre_tokenizers.FALCON, lambda left, right: is_number(left[-1]) == is_number(right[0])),
+                             (pre_tokenizers.FALCON_3, lambda left, right: not is_number(left[-1]) and not is_number(right[0]))):
+            with self.subTest(steps=len(steps["pretokenizers"])):
+                converted = self.convert(*self.gpt_2(keeps, pre_tokenizer=steps))
+                self.assertEqual(b"falcon", converted["tokenizer.ggml.pre"])
+                self.compare_rule("falcon")
+                self.assertIn("joins what the pre_tokenizer cuts byte by byte", self.convert(*self.gpt_2(pre_tokenizer=steps), code=1))
+
+    def test_merges_that_are_ignored(self):
+        """Where merges make every token of its bytes, "ignore_merges" changes nothing; where they do not, it does, and the rule must say the same."""
+        ignores = {"model": {"ignore_merges": True}}
+        self.assertEqual(b"gpt-2", self.convert(*self.gpt_2(**ignores))["tokenizer.ggml.pre"])
+        self.compare_rule("gpt-2")
+        error = self.convert(*self.gpt_2(lambda left, right: left + right != "\u0120the", **ignores), code=1)
+        self.assertIn("do not make the token \"\u0120the\"", error)
+        tekken = pre_tokenizers.OTHER_PRE_TOKENIZERS["tekken"]
+        self.assertEqual(b"tekken", self.convert(*self.gpt_2(pre_tokenizer=tekken))["tokenizer.ggml.pre"])
+        self.assertIn("do not make", self.convert(*self.gpt_2(lambda left, right: left != "s", pre_tokenizer=tekken), code=1))
+
+    def convert_tiktoken(self, lines, size, code=0, **settings):
+        """Convert a folder that has a tiktoken.model and no other tokenizer."""
+        (self.folder / "tokenizer.json").unlink(missing_ok=True)
+        (self.folder / "tiktoken.model").write_bytes(lines)
+        checkpoints.write_json(self.folder / "config.json", config_of(size))
+        checkpoints.write_json(self.folder / "tokenizer_config.json", {"tokenizer_class": "TikTokenTokenizer"} | settings)
+        _, error = outrider("model", "convert", self.folder, self.out, "--vocab-only", "--force", code=code)
+        return checkpoints.read_gguf(self.out)[0] if code == 0 else error
+
+    def test_tiktoken(self):
+        """Ids of GPT-2 are in the order of its merges, as ranks are: its vocabulary in this form has the same tokens as tokenizer.json."""
+        original, _ = checkpoints.read_gguf(data("vocab/gpt-2.gguf"))
+        pieces = [piece.decode() for piece in original["tokenizer.ggml.tokens"]][:-1]  # the last one is <|endoftext|>
+        printing = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+        byte_of = {chr(byte): byte for byte in printing} | {chr(0x100 + i): byte for i, byte in enumerate(byte for byte in range(256) if byte not in printing)}
+        lines = b"".join(base64.b64encode(bytes(byte_of[character] for character in piece)) + b" %d\n" % i for i, piece in enumerate(pieces))
+        added = {str(len(pieces)): {"content": "[BOS]", "special": True}, str(len(pieces) + 1): {"content": "<user>", "special": False}}
+        text = data("vocab/gpt-2.inp").read_bytes()
+        ids = []
+        for convert in (lambda: self.convert_tiktoken(lines, len(pieces) + 3, added_tokens_decoder=added, bos_token="[BOS]"),
+                        lambda: self.convert(checkpoints.bytes_tokenizer(original, "kimi-k2"), len(pieces) + 3)):
+            converted = convert()
+            self.assertEqual(b"kimi-k2", converted["tokenizer.ggml.pre"])
+            self.assertEqual(original["tokenizer.ggml.tokens"][:-1], converted["tokenizer.ggml.tokens"][:len(pieces)])
+            ids.append((converted, outrider("tokenize", "-m", self.out, stdin=text)[0]))
+        self.assertEqual(ids[0][1], ids[1][1])
+        self.assertEqual(([b"[BOS]", b"<user>", b"[PAD%d]" % (len(pieces) + 2)], [3, 4, 5], len(pieces), False), (
+            ids[0][0]["tokenizer.ggml.tokens"][len(pieces):], ids[0][0]["tokenizer.ggml.token_type"][len(pieces):],
+            ids[0][0]["tokenizer.ggml.bos_token_id"], ids[0][0]["tokenizer.ggml.add_bos_token"]))
+
+    def test_tiktoken_that_is_refused(self):
+        for why, lines in (("line 2 is not base64", b"YQ== 0\nY 1\n"), ("line 1 is not base64", b"Y=Q= 0\n"), ("line 1 is not base64", b" 0\n"), ("line 1 is not base64", b"==== 0\n"),
+                           ("line 1 has no rank", b"YQ==\n"), ("line 1 has no rank", b"YQ== x\n"), ("line 1 has no rank", b"YQ== 0 1\n"), ("too large a rank", b"YQ== 99999999999\n"),
+                           ("line 2 has a token or a rank of another", b"YQ== 0\nYQ== 1\n"), ("line 2 has a token or a rank of another", b"YQ== 0\nYg== 0\n"),
+                           ("more than 1024 bytes", base64.b64encode(b"a" * 1025) + b" 0\n"), ("the model has 2 tokens", b"YQ== 0\nYg== 2\n")):
+            with self.subTest(lines=lines[:20]):
+                self.assertIn(why, self.convert_tiktoken(lines, 2, code=1))
+        self.assertIn("of the class \"QWenTokenizer\"", self.convert_tiktoken(b"YQ== 0\n", 2, code=1, tokenizer_class="QWenTokenizer"))
 
     def test_tokenizers_over_characters(self):
         for name, newer in zip(OVER_CHARACTERS, (True, False)):
@@ -200,7 +276,9 @@ class Tokenizers(unittest.TestCase):
                 ("add_prefix_space", over_bytes(checkpoints.GPT_2 | {"add_prefix_space": True}), {}),
                 ("no known rule cuts text", over_bytes({"type": "Sequence", "pretokenizers": [checkpoints.CUT | {"pattern": {"Regex": "a|b"}},
                                                                                               checkpoints.BYTES]}), {}),
-                ("with ignore_merges", over_bytes(checkpoints.PRE_TOKENIZERS["gpt-2"]), {"ignore_merges": True}),
+                ("\"ignore_merges\" matters", over_bytes(checkpoints.PRE_TOKENIZERS["gpt-2"]), {"ignore_merges": True}),
+                ("Punctuation that is not Contiguous", over_bytes(
+                    {"type": "Sequence", "pretokenizers": [pre_tokenizers.PUNCTUATION | {"behavior": "Isolated"}, checkpoints.BYTES]}), {}),
                 ("not by a Regex and Isolated", over_bytes({"type": "Sequence", "pretokenizers": [
                     checkpoints.CUT | {"pattern": {"Regex": "a"}, "invert": True}, checkpoints.BYTES]}), {}),
                 ("its normalizer \"Lowercase\"", {"pre_tokenizer": checkpoints.GPT_2, "normalizer": {"type": "Lowercase"}}, {}),

@@ -49,6 +49,7 @@ static const family_t families[] = {
     {"gemma4-experts", &or_arch_gemma4_experts},
     {"glm4", &or_arch_glm4},
     {"glm4moe", &or_arch_glm4moe},
+    {"glm4moelite", &or_arch_deepseek2},
     {"gpt-oss", &or_arch_gpt_oss},
     {"gpt2", &or_arch_gpt2},
     {"granite", &or_arch_granite},

@@ -33,7 +33,7 @@ static const family_t families[] = {
     {"mixtral", true},       {"qwen2moe", true},       {"qwen3moe", true},
     {"olmoe", true},         {"glm4moe", true},        {"gpt-oss", true},
     {"deepseek-v2", true},   {"deepseek-v3", true},    {"deepseek-heads", true},
-    {"phimoe", true},        {"gemma4-experts", true},
+    {"phimoe", true},        {"gemma4-experts", true}, {"glm4moelite", true},
 };
 
 #define FAMILIES (sizeof families / sizeof families[0])

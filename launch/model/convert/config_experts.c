@@ -21,16 +21,46 @@ static or_status_t read_shared(or_json_t json, const or_hf_expert_counts_t *keys
     return status;
 }
 
+// Count the first layers of the kind "dense", behind which all are "sparse".
+static or_status_t read_kinds(or_json_t json, const char *key, or_model_shape_t *shape)
+{
+    const json_t *kinds = json_object_get(json.object, key);
+    shape->dense_layers = 1;
+    if (!or_json_has(json, key)) {
+        return OR_OK;
+    }
+    if (json_array_size(kinds) != shape->layers) {
+        return or_fail(OR_ERR_FORMAT, "%s: \"%s\" does not list %u layers", json.path, key,
+                       shape->layers);
+    }
+    shape->dense_layers = 0;
+    for (uint32_t i = 0; i < shape->layers; i++) {
+        const bool dense = or_json_is(json_array_get(kinds, i), "dense");
+        if (!(dense && shape->dense_layers == i) &&
+            !or_json_is(json_array_get(kinds, i), "sparse")) {
+            return or_fail(OR_ERR_UNSUPPORTED,
+                           "%s: \"%s\" makes layer %u another than a sparse one, or a dense one "
+                           "among the first, which this version does not run",
+                           json.path, key, i);
+        }
+        shape->dense_layers += dense;
+    }
+    return OR_OK;
+}
+
 static or_status_t read_dense(or_json_t json, const or_hf_family_t *family, or_model_shape_t *shape)
 {
     const char *key = family->experts->dense_layers;
-    or_status_t status = key != NULL ? or_json_need_u32(json, key, &shape->dense_layers) : OR_OK;
+    const char *kinds = family->experts->layer_kinds;
+    or_status_t status = key != NULL     ? or_json_need_u32(json, key, &shape->dense_layers)
+                         : kinds != NULL ? read_kinds(json, kinds, shape)
+                                         : OR_OK;
     if (status != OR_OK || shape->dense_layers == 0) {
         return status;
     }
     return shape->dense_layers > shape->layers
-               ? or_fail(OR_ERR_FORMAT, "%s: \"%s\" is %u, of %u layers", json.path, key,
-                         shape->dense_layers, shape->layers)
+               ? or_fail(OR_ERR_FORMAT, "%s: \"%s\" is %u, of %u layers", json.path,
+                         key != NULL ? key : kinds, shape->dense_layers, shape->layers)
                : or_hf_read_count(json, family->counts->ffn, OR_HF_DIM_MAX, &shape->dense_ffn);
 }
 
@@ -157,7 +187,8 @@ or_status_t or_hf_experts_write(or_json_t json, const or_hf_config_t *config,
     if (status == OR_OK && config->arch->ffn_key != NULL) {
         status = or_hf_set_u32(config, writer, config->arch->ffn_key, shape->ffn);
     }
-    if (status == OR_OK && config->family->experts->dense_layers != NULL) {
+    if (status == OR_OK && (config->family->experts->dense_layers != NULL ||
+                            config->family->experts->layer_kinds != NULL)) {
         status = or_hf_set_u32(config, writer, "leading_dense_block_count", shape->dense_layers);
     }
     status = status != OR_OK ? status : write_shared(config, writer);

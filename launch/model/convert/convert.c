@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "launch/model/convert/tokenizer/tiktoken.h"
 #include "launch/model/convert/vocabulary.h"
 
 typedef struct {
@@ -282,7 +283,7 @@ static or_status_t write_name(const convert_t *convert)
     return status;
 }
 
-// The files of a tokenizer. Without tokenizer.json there is tokenizer.model.
+// The files of a tokenizer. Without tokenizer.json there is tokenizer.model or tiktoken.model.
 typedef struct {
     json_t *tokenizer, *settings, *generation, *added;
     char *chat_template;
@@ -290,16 +291,33 @@ typedef struct {
     or_sentencepiece_t model;
 } tokenizer_files_t;
 
+static or_status_t read_tiktoken(const or_checkpoint_t *checkpoint, tokenizer_files_t *files)
+{
+    void *bytes = NULL;
+    size_t size = 0;
+    or_status_t status = or_checkpoint_read_bytes(checkpoint, "tiktoken.model", &bytes, &size);
+    if (status == OR_OK && bytes == NULL) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "%s has neither tokenizer.json nor tokenizer.model nor tiktoken.model, and "
+                       "other forms of tokenizers are not read",
+                       or_checkpoint_folder(checkpoint));
+    }
+    const or_json_t settings = {"tokenizer_config.json", files->settings};
+    status = status != OR_OK
+                 ? status
+                 : or_fail_context(or_hf_read_tiktoken(bytes, size, settings, &files->tokenizer),
+                                   "%s", or_checkpoint_folder(checkpoint));
+    free(bytes);
+    return status;
+}
+
 static or_status_t read_model(const or_checkpoint_t *checkpoint, tokenizer_files_t *files)
 {
     size_t size = 0;
     or_status_t status =
         or_checkpoint_read_bytes(checkpoint, "tokenizer.model", &files->model_bytes, &size);
     if (status == OR_OK && files->model_bytes == NULL) {
-        return or_fail(OR_ERR_UNSUPPORTED,
-                       "%s has neither tokenizer.json nor tokenizer.model, and other forms of "
-                       "tokenizers are not read",
-                       or_checkpoint_folder(checkpoint));
+        return read_tiktoken(checkpoint, files);
     }
     status = status != OR_OK
                  ? status
@@ -312,12 +330,12 @@ static or_status_t read_model(const or_checkpoint_t *checkpoint, tokenizer_files
 static or_status_t read_tokenizer(const or_checkpoint_t *checkpoint, tokenizer_files_t *files)
 {
     or_status_t status = or_checkpoint_read(checkpoint, "tokenizer.json", &files->tokenizer);
-    if (status == OR_OK && files->tokenizer == NULL) {
-        status = read_model(checkpoint, files);
-    }
     status = status != OR_OK
                  ? status
                  : or_checkpoint_read(checkpoint, "tokenizer_config.json", &files->settings);
+    if (status == OR_OK && files->tokenizer == NULL) {
+        status = read_model(checkpoint, files);
+    }
     status = status != OR_OK
                  ? status
                  : or_checkpoint_read(checkpoint, "generation_config.json", &files->generation);

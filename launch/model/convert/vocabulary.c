@@ -270,18 +270,19 @@ static or_status_t write_over_characters(or_json_t tokenizer, or_json_t model,
 static or_status_t write_json(const or_hf_tokenizer_t *from, or_hf_tokens_t *tokens,
                               bool *over_bytes, or_gguf_writer_t *writer)
 {
-    const char *rule = NULL;
+    or_hf_pre_t rule = {.name = NULL};
     or_json_t model;
     or_status_t status = or_json_get_object(from->tokenizer, "model", &model);
     status = status != OR_OK ? status : check_model(from->tokenizer);
     status = status != OR_OK ? status : or_hf_find_rule(from->tokenizer, &rule);
-    status = status != OR_OK ? status : fill_tokens(from->tokenizer, rule != NULL, tokens);
-    *over_bytes = rule != NULL;
+    status = status != OR_OK ? status : fill_tokens(from->tokenizer, rule.name != NULL, tokens);
+    *over_bytes = rule.name != NULL;
+    status = status == OR_OK && *over_bytes ? or_hf_check_merges(model, tokens, rule) : status;
     if (status != OR_OK) {
         return status;
     }
-    return rule != NULL ? write_over_bytes(model, rule, writer)
-                        : write_over_characters(from->tokenizer, model, tokens, writer);
+    return *over_bytes ? write_over_bytes(model, rule.name, writer)
+                       : write_over_characters(from->tokenizer, model, tokens, writer);
 }
 
 static or_status_t write_sentencepiece(const or_hf_tokenizer_t *from, or_hf_tokens_t *tokens,

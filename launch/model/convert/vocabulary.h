@@ -5,6 +5,7 @@
 //     BPE over characters with bytes   "llama": tokens, and scores in the order of the merges
 //     to fall back to
 //     tokenizer.model of that kind     "llama": tokens and scores as they are
+//     tiktoken.model                   as the tokenizer.json that says the same (tokenizer/tiktoken.h)
 //
 // Metadata are llama.cpp's, and so are kinds of tokens. What a tokenizer does besides and GGUF cannot say is refused by
 // name, or where it changes few texts (normal forms, spaces beside special tokens) told in the log.
@@ -47,6 +48,9 @@ typedef struct {
     char *text;               // owned: pieces that are not as in the JSON
 } or_hf_tokens_t;
 
+// List the tokens that added_tokens.json and "added_tokens_decoder" of tokenizer_config.json have, by ids, as "added_tokens" of a
+// tokenizer.json does. Either's object may be NULL. The caller decrefs the list; NULL: no memory.
+json_t *or_hf_list_added(or_json_t added, or_json_t settings);
 // Put the tokens of "added_tokens" at their ids. OR_ERR_FORMAT; OR_ERR_UNSUPPORTED for what GGUF cannot say.
 or_status_t or_hf_put_added(or_json_t tokenizer, or_hf_tokens_t *tokens);
 // Fill pieces, kinds and scores of a tokenizer.model. Added pieces are borrowed from *added_p, which the caller decrefs in any
@@ -54,9 +58,32 @@ or_status_t or_hf_put_added(or_json_t tokenizer, or_hf_tokens_t *tokens);
 or_status_t or_hf_fill_sentencepiece(const or_hf_tokenizer_t *from, or_hf_tokens_t *tokens,
                                      json_t **added_p);
 
-// Find the rule that cuts text: *name is a value of tokenizer.ggml.pre (static), NULL if the tokenizer is not over bytes.
-// `tokenizer` is the root of tokenizer.json. OR_ERR_UNSUPPORTED if GGUF has no name for it.
-or_status_t or_hf_find_rule(or_json_t tokenizer, const char **name);
+// What merges may do with bytes that print as numbers (0 to 9, and those of superscripts and fractions in Latin-1).
+typedef enum {
+    OR_HF_NUMBERS_ANY,
+    OR_HF_NUMBERS_APART, // none joins such a byte and another
+    OR_HF_NUMBERS_ALONE  // none joins such a byte and any
+} or_hf_numbers_t;
+
+// The rule that cuts text, and what it asks of the merges to cut as the tokenizer does.
+typedef struct {
+    const char
+        *name; // a value of tokenizer.ggml.pre (static); NULL: the tokenizer is not over bytes
+    or_hf_numbers_t numbers;
+    bool
+        needs_whole; // every token is what merges make of it, so that "ignore_merges" changes nothing
+} or_hf_pre_t;
+
+// Find it; `tokenizer` is the root of tokenizer.json. OR_ERR_UNSUPPORTED if GGUF has no name for it.
+or_status_t or_hf_find_rule(or_json_t tokenizer, or_hf_pre_t *rule);
+// Check what the rule asks; `tokens` are filled. OR_ERR_UNSUPPORTED names the first merge or token that is not so.
+or_status_t or_hf_check_merges(or_json_t model, const or_hf_tokens_t *tokens, or_hf_pre_t pre);
+
+// A merge is "left right", or in newer files ["left", "right"]; false if it is neither.
+typedef struct {
+    or_gguf_string_t left, right;
+} or_hf_merge_t;
+bool or_hf_read_merge(const json_t *json, or_hf_merge_t *merge);
 
 // Check a tokenizer over characters, and whether it puts a space before a text. OR_ERR_UNSUPPORTED.
 or_status_t or_hf_check_characters(or_json_t tokenizer, bool *adds_space);

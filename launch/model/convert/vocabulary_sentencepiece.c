@@ -71,15 +71,13 @@ static void append_added(json_t *list, const char *content, json_int_t id, bool 
         list, json_pack("{s:s, s:I, s:b}", "content", content, "id", id, "special", is_special));
 }
 
-// List the tokens that added_tokens.json and "added_tokens_decoder" of tokenizer_config.json have, by ids. The caller decrefs
-// the object; NULL: no memory.
-static json_t *list_added(const or_hf_tokenizer_t *from)
+json_t *or_hf_list_added(or_json_t added, or_json_t settings)
 {
-    const json_t *decoder = json_object_get(from->settings.object, "added_tokens_decoder");
+    const json_t *decoder = json_object_get(settings.object, "added_tokens_decoder");
     json_t *list = json_array();
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)from->added.object, key, value)
+    json_object_foreach((json_t *)added.object, key, value)
     {
         append_added(list, key, json_is_integer(value) ? json_integer_value(value) : -1, false);
     }
@@ -92,7 +90,7 @@ static json_t *list_added(const or_hf_tokenizer_t *from)
         append_added(list, content != NULL ? content : "", is_number ? id : -1,
                      json_is_true(json_object_get(value, "special")));
     }
-    return json_pack("{s:o}", "added_tokens", list);
+    return list;
 }
 
 static or_status_t put_pieces(const or_hf_tokenizer_t *from, or_hf_tokens_t *tokens)
@@ -117,7 +115,7 @@ or_status_t or_hf_fill_sentencepiece(const or_hf_tokenizer_t *from, or_hf_tokens
     if (status != OR_OK) {
         return status;
     }
-    *added_p = list_added(from);
+    *added_p = json_pack("{s:o}", "added_tokens", or_hf_list_added(from->added, from->settings));
     return *added_p == NULL ? or_fail(OR_ERR_NO_MEMORY, "no memory for a list of added tokens")
                             : or_hf_put_added((or_json_t){from->settings.path, *added_p}, tokens);
 }

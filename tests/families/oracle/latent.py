@@ -175,4 +175,23 @@ class DeepseekHeads(DeepseekV3):
         self.layers, self.plain, self.values = 2, 8, 8
 
 
-FAMILIES = [DeepseekV2, DeepseekV3, DeepseekHeads]
+class Glm4MoeLite(DeepseekV3):
+    """GLM 4.7 Flash: V3 without groups and YaRN, whose V is wider than what of K is not rotated, and whose config lists the layers without experts."""
+    name = "glm4moelite"
+    seeds = 12, 2
+    config_class, model_class = tf.Glm4MoeLiteConfig, tf.Glm4MoeLiteForCausalLM
+
+    def vary(self):
+        self.shared, self.dense, self.scale = [(1, 1, 1.8), (2, 2, 1.0)][self.variant]
+        self.plain, self.values = [(24, 32), (16, 24)][self.variant]
+        self.query_latent = [48, 32][self.variant]
+        self.rope = {"rope_type": "default", "rope_theta": [1000000.0, 10000.0][self.variant]}
+
+    def config(self):
+        config = super().config() | dict(mlp_layer_types=["dense"] * self.dense + ["sparse"] * (self.layers - self.dense))
+        config.pop("first_k_dense_replace")
+        config.pop("head_dim")  # it is another name of qk_rope_head_dim
+        return config
+
+
+FAMILIES = [DeepseekV2, DeepseekV3, DeepseekHeads, Glm4MoeLite]

@@ -42,6 +42,13 @@ static const or_hf_expert_counts_t gemma4_experts = {"num_experts", "num_local_e
                                                      "top_k_experts", "moe_intermediate_size",
                                                      "intermediate_size"};
 
+static const or_hf_expert_counts_t listed_experts = {.experts = "n_routed_experts",
+                                                     .experts_before = "num_local_experts",
+                                                     .used = "num_experts_per_tok",
+                                                     .ffn = "moe_intermediate_size",
+                                                     .shared_count = "n_shared_experts",
+                                                     .layer_kinds = "mlp_layer_types"};
+
 static const or_hf_number_t rms_numbers[] = {
     {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
     {0},
@@ -200,6 +207,15 @@ static const or_hf_rule_t deepseek3_rules[] = {
     {"moe_layer_freq", "1"},
     {0},
 };
+static const or_hf_rule_t glm4lite_rules[] = {
+    {"hidden_act", "silu swish"},
+    {"attention_bias", "false"},
+    {"rope_interleave", "true"},
+    {"topk_method", "noaux_tc"},
+    {"scoring_func", "sigmoid"},
+    {"first_k_dense_replace", "1"}, // transformers does not read it
+    {0},
+};
 static const or_hf_rule_t olmoe_rules[] = {
     {"hidden_act", "silu swish"},
     {"norm_topk_prob", "false"},
@@ -319,6 +335,9 @@ static const or_hf_family_t families[] = {
      .tells_routing = true, .has_latent = true},
     {"DeepseekV3ForCausalLM", "deepseek2", PLACES, ROTATED, .numbers = routed_numbers,
      .rules = deepseek3_rules, .names = or_hf_deepseek_names, .experts = &routed_experts,
+     .gates_by_sigmoid = true, .tells_routing = true, .has_latent = true},
+    {"Glm4MoeLiteForCausalLM", "deepseek2", PLACES, ROTATED, .numbers = routed_numbers,
+     .rules = glm4lite_rules, .names = or_hf_deepseek_names, .experts = &listed_experts,
      .gates_by_sigmoid = true, .tells_routing = true, .has_latent = true},
 };
 

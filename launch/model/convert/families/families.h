@@ -39,7 +39,9 @@ typedef struct {
     const char *shared_ffn; // NULL: there is no shared expert, or ...
     const char *
         shared_count; // ... the config has the number of those of which it is made; NULL: it has not
-    const char *dense_layers; // the first ones, which have no experts; NULL: all have
+    const char *dense_layers; // the first ones, which have no experts; NULL: all have, or ...
+    // ... the config lists a kind for each layer, "dense" or "sparse"; where it does not, the first is dense. NULL: it does not.
+    const char *layer_kinds;
 } or_hf_expert_counts_t;
 
 typedef struct {
