@@ -1,7 +1,7 @@
-// chat-tokens - converts conversations to token ids, for test_chat_templates.py.
+// chat-tokens - converts conversations to token ids, for the tests of templates here.
 //
 // chat-tokens VOCABULARY FAMILY: a line of JSON in, a line of ids out. [{"role": .., "content": ..}, ..] is a conversation;
-// a string is text with special tokens written in it.
+// a string is text with special tokens written in it. The family "-" is that of the file's own template.
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -59,7 +59,8 @@ int main(int argc, char **argv)
         status = or_vocab_load(gguf, &vocab);
     }
     if (status == OR_OK) {
-        status = or_chat_by_name(argv[2], &chat);
+        status = strcmp(argv[2], "-") == 0 ? or_chat_of_model(gguf, &chat)
+                                           : or_chat_by_name(argv[2], &chat);
     }
     while (status == OR_OK && getline(&line, &room, stdin) > 0) {
         status = answer(chat, vocab, line);
