@@ -43,7 +43,7 @@ static void check(const char *text, const char *const *stops, uint32_t stop_coun
     or_completion_t completion;
     bool stopped = false;
     assert_int_equal(or_tokenize(vocab, text, strlen(text), 0, &ids, &count), OR_OK);
-    assert_int_equal(or_completion_init(&completion, vocab, true, wire, stop_count), OR_OK);
+    assert_int_equal(or_completion_init(&completion, vocab, NULL, true, wire, stop_count), OR_OK);
     for (size_t i = 0; i < count && !stopped; i++) {
         assert_int_equal(or_completion_push(&completion, ids[i], &stopped), OR_OK);
         assert_true(completion.released <= strlen(expected));
@@ -93,7 +93,7 @@ static void a_token_may_complete_several_stop_strings(void **state)
         or_completion_t completion;
         bool stopped = false;
         const or_wire_bytes_t stops[] = {{bytes + 1, 1}, {bytes + 2, 1}};
-        assert_int_equal(or_completion_init(&completion, vocab, false, stops, 2), OR_OK);
+        assert_int_equal(or_completion_init(&completion, vocab, NULL, false, stops, 2), OR_OK);
         assert_int_equal(or_completion_push(&completion, id, &stopped), OR_OK);
         assert_true(stopped && completion.released <= 1);
         or_completion_fini(&completion);

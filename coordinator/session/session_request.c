@@ -388,7 +388,8 @@ or_status_t or_csession_create(const or_session_target_t *target, or_session_id_
         status = make_policy(request, session);
     }
     if (status == OR_OK) {
-        status = or_completion_init(&session->text, target->vocab,
+        const or_chat_t *chat = request->message_count > 0 ? target->chat : NULL;
+        status = or_completion_init(&session->text, target->vocab, chat,
                                     prompt_is_blank(target->vocab, session), request->stop,
                                     request->stop_count);
     }

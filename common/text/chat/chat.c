@@ -235,35 +235,38 @@ static words_t without_thoughts(words_t words, or_chat_thoughts_t thoughts)
     return words;
 }
 
-static const or_chat_markup_t *markup_of(const or_chat_t *chat, const or_chat_turn_t *turn)
+static const or_chat_markup_t *markup_of(const or_chat_t *chat, const or_chat_turn_t *turn,
+                                         bool first)
 {
-    return is_role(turn, "system") ? &chat->system
-           : is_role(turn, "user") ? &chat->user
-                                   : &chat->assistant;
+    return first && is_role(turn, "system") && chat->head.before != NULL ? &chat->head
+           : is_role(turn, "system")                                     ? &chat->system
+           : is_role(turn, "user")                                       ? &chat->user
+                                                                         : &chat->assistant;
 }
 
-static words_t words_of(const or_chat_t *chat, const or_chat_turn_t *turn)
+static words_t words_of(const or_chat_t *chat, const or_chat_turn_t *turn,
+                        const or_chat_markup_t *markup)
 {
     words_t words = {turn->content, turn->length};
     if (is_role(turn, "assistant") && chat->thoughts != OR_CHAT_THOUGHTS_STAY) {
         words = without_thoughts(words, chat->thoughts);
     }
-    return markup_of(chat, turn)->drops_spaces ? without_spaces(words) : words;
+    return markup->drops_spaces ? without_spaces(words) : words;
 }
 
 // Write a turn. `inside` is a system message that stands inside this turn, before its words, or
-// NULL.
+// NULL. `first`: no turn stands before it.
 static or_status_t write_turn(writer_t *writer, const or_chat_t *chat, const or_chat_turn_t *turn,
-                              const or_chat_turn_t *inside)
+                              const or_chat_turn_t *inside, bool first)
 {
-    const or_chat_markup_t *markup = markup_of(chat, turn);
-    const words_t words = words_of(chat, turn);
+    const or_chat_markup_t *markup = markup_of(chat, turn, first);
+    const words_t words = words_of(chat, turn, markup);
     if (markup->skips_empty && words.length == 0) {
         return OR_OK;
     }
     or_status_t status = write_markup(writer, markup->before);
     if (status == OR_OK && inside != NULL) {
-        status = write_turn(writer, chat, inside, NULL);
+        status = write_turn(writer, chat, inside, NULL, false);
     }
     if (status == OR_OK && markup->lead != NULL && words.length > 0) {
         status = write_markup(writer, markup->lead);
@@ -280,8 +283,13 @@ static or_status_t write_turns(writer_t *writer, const or_chat_t *chat, const or
     bool moves = chat->system_place >= OR_CHAT_SYSTEM_IN_FIRST && is_role(&turns[0], "system");
     size_t place = chat->system_place == OR_CHAT_SYSTEM_IN_FIRST ? 1 : count - 1;
     or_status_t status = OR_OK;
+    if (chat->head_always && !is_role(&turns[0], "system")) {
+        const or_chat_turn_t none = {.role = "system", .content = ""};
+        status = write_turn(writer, chat, &none, NULL, true);
+    }
     for (size_t i = moves ? 1 : 0; status == OR_OK && i < count; i++) {
-        status = write_turn(writer, chat, &turns[i], moves && i == place ? &turns[0] : NULL);
+        const or_chat_turn_t *inside = moves && i == place ? &turns[0] : NULL;
+        status = write_turn(writer, chat, &turns[i], inside, i == 0);
     }
     return status == OR_OK ? write_markup(writer, chat->opening) : status;
 }

@@ -33,6 +33,14 @@ static const or_chat_reply_t command = {.marks = {{"<|START_THINKING|>", OR_CHAT
     .user = {"<|im_start|>user\n", "<|im_end|>\n"},                                                \
     .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n"}
 
+#define LLAMA3_TURN(role)                                                                          \
+    {                                                                                              \
+        "<|start_header_id|>" role "<|end_header_id|>\n\n", "<|eot_id|>", .drops_spaces = true     \
+    }
+#define LLAMA3_TURNS                                                                               \
+    .system = LLAMA3_TURN("system"), .user = LLAMA3_TURN("user"),                                  \
+    .assistant = LLAMA3_TURN("assistant")
+
 // DeepSeek's models differ in what stands before an answer.
 #define DEEPSEEK(before_answers, opens)                                                            \
     .system = {"", ""}, .user = {"<｜User｜>", ""},                                                \
@@ -65,11 +73,10 @@ const or_chat_t or_chat_families[] = {
      .reply = &thinks},
     {.name = "smollm3", // without a date and without words of its own in the system's turn
      .marks = {"<|im_start|>", "Reasoning Mode: "},
-     .system = {"<|im_start|>system\n## Metadata\n\nKnowledge Cutoff Date: June 2025\n"
-                "Reasoning Mode: /think\n\n## Custom Instructions\n\n",
-                "\n\n<|im_end|>\n", .drops_spaces = true},
-     .user = {"<|im_start|>user\n", "<|im_end|>\n"},
-     .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n"},
+     .head = {"<|im_start|>system\n## Metadata\n\nKnowledge Cutoff Date: June 2025\n"
+              "Reasoning Mode: /think\n\n## Custom Instructions\n\n",
+              "\n\n<|im_end|>\n", .drops_spaces = true},
+     CHATML_TURNS,
      .opening = "<|im_start|>assistant\n",
      .system_place = OR_CHAT_SYSTEM_FIRST,
      .reply = &thinks},
@@ -217,13 +224,18 @@ const or_chat_t or_chat_families[] = {
      .user = {"User: ", "\n"},
      .assistant = {"Assistant: ", "<|end_of_sentence|>"},
      .opening = "Assistant: "},
+    {.name = "llama3.1", // to 3.3, with the date that their templates have where there is no clock
+     .marks = {"<|start_header_id|>", "Cutting Knowledge Date: December 2023", "26 Jul 2024"},
+     .head = {"<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December "
+              "2023\nToday Date: 26 Jul 2024\n\n",
+              "<|eot_id|>", .drops_spaces = true},
+     .head_always = true,
+     LLAMA3_TURNS,
+     .opening = "<|start_header_id|>assistant<|end_header_id|>\n\n",
+     .begins = true},
     {.name = "llama3",
      .marks = {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"},
-     .system = {"<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>",
-                .drops_spaces = true},
-     .user = {"<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>", .drops_spaces = true},
-     .assistant = {"<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>",
-                   .drops_spaces = true},
+     LLAMA3_TURNS,
      .opening = "<|start_header_id|>assistant<|end_header_id|>\n\n",
      .begins = true},
     {.name = "llama2",

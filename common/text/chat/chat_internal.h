@@ -46,6 +46,10 @@ struct or_chat {
     // A template is this family's if it has all of `marks` and none of `never`, and no earlier family claims it.
     const char *marks[OR_CHAT_SIGNS_MAX], *never[OR_CHAT_SIGNS_MAX];
     const char *preface; // before all turns; NULL: nothing
+    // What stands around a system message that comes first, if that differs; .before NULL: as around any other. With
+    // `head_always` it is there without words, too.
+    or_chat_markup_t head;
+    bool head_always;
     or_chat_markup_t system, user, assistant;
     const char *opening; // where the assistant begins to write
     or_chat_system_t system_place;

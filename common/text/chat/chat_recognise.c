@@ -81,8 +81,9 @@ const char *or_chat_name(const or_chat_t *chat)
 static bool is_written(const or_chat_t *family, const char *piece, size_t length)
 {
     const char *const texts[] = {
-        family->preface,    family->system.before,    family->system.after,    family->user.before,
-        family->user.after, family->assistant.before, family->assistant.after, family->opening};
+        family->preface,         family->head.before, family->head.after, family->system.before,
+        family->system.after,    family->user.before, family->user.after, family->assistant.before,
+        family->assistant.after, family->opening};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (texts[i] != NULL && holds(texts[i], strlen(texts[i]), piece, length)) {
             return true;

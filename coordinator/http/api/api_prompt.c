@@ -216,12 +216,28 @@ static bool read_content(void *into, const char *param, const json_t *value,
     return turn->message->content != NULL;
 }
 
+// What an assistant thought before it answered, which clients send back: no template wants that of an earlier turn.
+static bool drop_thought(void *into, const char *param, const json_t *value,
+                         or_api_problem_t *problem)
+{
+    (void)into;
+    return json_is_string(value) ||
+           or_api_refuse(problem, 400, NULL, param, "'%s' must be a string.", param);
+}
+
 static const or_api_field_t message_fields[] = {
-    {"role", OR_API_OWN, .read = read_role},      {"content", OR_API_OWN, .read = read_content},
-    {"name", OR_API_ONLY, .only = "[]"},          {"refusal", OR_API_ONLY, .only = "[]"},
-    {"audio", OR_API_ONLY, .only = "[]"},         {"annotations", OR_API_ONLY, .only = "[[]]"},
-    {"tool_calls", OR_API_ONLY, .only = "[]"},    {"tool_call_id", OR_API_ONLY, .only = "[]"},
-    {"function_call", OR_API_ONLY, .only = "[]"}, {0}};
+    {"role", OR_API_OWN, .read = read_role},
+    {"content", OR_API_OWN, .read = read_content},
+    {"name", OR_API_ONLY, .only = "[]"},
+    {"refusal", OR_API_ONLY, .only = "[]"},
+    {"audio", OR_API_ONLY, .only = "[]"},
+    {"annotations", OR_API_ONLY, .only = "[[]]"},
+    {"tool_calls", OR_API_ONLY, .only = "[]"},
+    {"tool_call_id", OR_API_ONLY, .only = "[]"},
+    {"function_call", OR_API_ONLY, .only = "[]"},
+    {"reasoning_content", OR_API_OWN, .read = drop_thought},
+    {"reasoning", OR_API_OWN, .read = drop_thought},
+    {0}};
 
 static bool is_assistant(const or_chat_message_t *message)
 {
