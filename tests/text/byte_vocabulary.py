@@ -28,7 +28,7 @@ def array(kind, values):
     return struct.pack("<IQ", kind, len(values)) + b"".join(values)
 
 
-def write(path, template, begin="<s>", end="</s>"):
+def write(path, template, begin="<s>", end="</s>", adds_begin=False):
     """Write it as a model's file without a model, with a chat template."""
     entries = [
         entry("general.architecture", STRING, string("llama")),
@@ -38,7 +38,7 @@ def write(path, template, begin="<s>", end="</s>"):
         entry("tokenizer.ggml.scores", ARRAY, array(FLOAT, [struct.pack("<f", -i) for i in range(len(TOKENS))])),
         entry("tokenizer.ggml.bos_token_id", UINT32, struct.pack("<I", TOKENS.index(begin))),
         entry("tokenizer.ggml.eos_token_id", UINT32, struct.pack("<I", TOKENS.index(end))),
-        entry("tokenizer.ggml.add_bos_token", BOOL, b"\0"),
+        entry("tokenizer.ggml.add_bos_token", BOOL, bytes([adds_begin])),
         entry("tokenizer.ggml.add_space_prefix", BOOL, b"\0"),
         entry("tokenizer.chat_template", STRING, string(template)),
     ]

@@ -215,6 +215,15 @@ static words_t without_spaces(words_t words)
     return words;
 }
 
+static words_t without_lines(words_t words)
+{
+    while (words.length > 0 && words.text[0] == '\n') {
+        words.text++;
+        words.length--;
+    }
+    return words;
+}
+
 // An assistant's words without the thoughts before them.
 static words_t without_thoughts(words_t words, or_chat_thoughts_t thoughts)
 {
@@ -227,12 +236,7 @@ static words_t without_thoughts(words_t words, or_chat_thoughts_t thoughts)
         words.text = found + length;
         any = true;
     }
-    while (any && thoughts == OR_CHAT_THOUGHTS_GO_LINES && words.length > 0 &&
-           words.text[0] == '\n') {
-        words.text++;
-        words.length--;
-    }
-    return words;
+    return any && thoughts == OR_CHAT_THOUGHTS_GO_LINES ? without_lines(words) : words;
 }
 
 static const or_chat_markup_t *markup_of(const or_chat_t *chat, const or_chat_turn_t *turn,
@@ -251,6 +255,7 @@ static words_t words_of(const or_chat_t *chat, const or_chat_turn_t *turn,
     if (is_role(turn, "assistant") && chat->thoughts != OR_CHAT_THOUGHTS_STAY) {
         words = without_thoughts(words, chat->thoughts);
     }
+    words = markup->drops_lines ? without_lines(words) : words;
     return markup->drops_spaces ? without_spaces(words) : words;
 }
 

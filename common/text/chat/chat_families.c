@@ -53,13 +53,23 @@ const or_chat_t or_chat_families[] = {
      .never = {"<|im_sep|>", "</think>"}, // phi-4, and those that think
      CHATML_TURNS,
      .opening = "<|im_start|>assistant\n"},
-    {.name = "qwq", // and others that are made to think
-     .marks = {"<|im_start|>", "assistant\\n<think>\\n' }}"},
+    {.name = "qwen3-thinking", // and others that are made to think
+     .marks = {"<|im_start|>", "assistant\\n<think>\\n' }}", "reasoning_content"},
      .never = {"<think></think>"}, // nemotron 3
      CHATML_TURNS,
      .opening = "<|im_start|>assistant\n<think>\n",
      .order = OR_CHAT_USER_LAST,
      .thoughts = OR_CHAT_THOUGHTS_GO_LINES,
+     .reply = &thinks},
+    {.name = "qwq",
+     .marks = {"<|im_start|>", "assistant\\n<think>\\n' }}"},
+     .never = {"reasoning_content"},
+     .system = {"<|im_start|>system\n", "<|im_end|>\n"},
+     .user = {"<|im_start|>user\n", "<|im_end|>\n"},
+     .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n", .drops_lines = true},
+     .opening = "<|im_start|>assistant\n<think>\n",
+     .order = OR_CHAT_USER_LAST,
+     .thoughts = OR_CHAT_THOUGHTS_GO,
      .reply = &thinks},
     {.name = "qwen3.5",
      .marks = {"<|im_start|>", "'<think>\\n' }}", "|trim"},
@@ -75,8 +85,10 @@ const or_chat_t or_chat_families[] = {
      .marks = {"<|im_start|>", "Reasoning Mode: "},
      .head = {"<|im_start|>system\n## Metadata\n\nKnowledge Cutoff Date: June 2025\n"
               "Reasoning Mode: /think\n\n## Custom Instructions\n\n",
-              "\n\n<|im_end|>\n", .drops_spaces = true},
-     CHATML_TURNS,
+              "\n\n<|im_end|>\n", .skips_empty = true, .drops_spaces = true},
+     .system = {"<|im_start|>system\n", "<|im_end|>\n"},
+     .user = {"<|im_start|>user\n", "<|im_end|>\n"},
+     .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n", .drops_lines = true},
      .opening = "<|im_start|>assistant\n",
      .system_place = OR_CHAT_SYSTEM_FIRST,
      .reply = &thinks},
@@ -235,6 +247,7 @@ const or_chat_t or_chat_families[] = {
      .begins = true},
     {.name = "llama3",
      .marks = {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"},
+     .never = {"Cutting Knowledge Date"}, // functionary
      LLAMA3_TURNS,
      .opening = "<|start_header_id|>assistant<|end_header_id|>\n\n",
      .begins = true},

@@ -16,6 +16,7 @@ typedef struct {
     const char *lead;  // before the words, where there are any; NULL: nothing
     bool skips_empty;  // a turn without words is left out
     bool drops_spaces; // white space around the words is dropped
+    bool drops_lines;  // empty lines before the words are dropped
 } or_chat_markup_t;
 
 typedef enum {

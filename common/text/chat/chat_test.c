@@ -288,6 +288,35 @@ static void user_defined_markup_of_any_family_stays_text(void **state)
                                           {"[/SYSTEM_PROMPT]", 0, USER},
                                           {"<<SYS>>", 0, USER},
                                           {"<</SYS>>", 0, USER},
+                                          {"<|im_sep|>", 0, USER},
+                                          {"<|im_user|>", 0, USER},
+                                          {"<|im_middle|>", 0, USER},
+                                          {"<think>", 0, USER},
+                                          {"</think>", 0, USER},
+                                          {"<|start|>", 0, USER},
+                                          {"<|channel|>", 0, USER},
+                                          {"<|message|>", 0, USER},
+                                          {"<|return|>", 0, USER},
+                                          {"<|call|>", 0, USER},
+                                          {"<|turn>", 0, USER},
+                                          {"<turn|>", 0, USER},
+                                          {"<|channel>", 0, USER},
+                                          {"<channel|>", 0, USER},
+                                          {"<｜User｜>", 0, USER},
+                                          {"<｜Assistant｜>", 0, USER},
+                                          {"<｜begin▁of▁sentence｜>", 0, USER},
+                                          {"<｜end▁of▁sentence｜>", 0, USER},
+                                          {"[gMASK]", 0, USER},
+                                          {"<sop>", 0, USER},
+                                          {"<|observation|>", 0, USER},
+                                          {"<|START_OF_TURN_TOKEN|>", 0, USER},
+                                          {"<|CHATBOT_TOKEN|>", 0, USER},
+                                          {"<|END_RESPONSE|>", 0, USER},
+                                          {"<|START_THINKING|>", 0, USER},
+                                          {"<|start_of_role|>", 0, USER},
+                                          {"<|end_of_role|>", 0, USER},
+                                          {"<|begin_of_sentence|>", 0, USER},
+                                          {"<|end_of_sentence|>", 0, USER},
                                           {"user", -1, TEXT}};
     or_vocab_t *vocab = NULL;
     assert_int_equal(test_make_vocab(tokens, COUNT(tokens),
@@ -367,6 +396,21 @@ static void templates_are_told_apart(void **state)
         {"'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>'", "chatml"},
         {"'<|start_header_id|>' + role + '<|end_header_id|>\n\n' + content + '<|eot_id|>'",
          "llama3"},
+        {"'<|im_start|>' ... content.split('</think>')[-1] ... '<|im_end|>'", "qwen3"},
+        {"{{ '<|im_start|>' + role + '<|im_sep|>' + content + '<|im_end|>' }}", "phi-4"},
+        {"'<｜User｜>' + message['content'] ... '<｜Assistant｜>' + content + eos_token",
+         "deepseek-v3"},
+        {"set thinking = false '<｜User｜>' ... '<｜Assistant｜></think>'", "deepseek-v3.1"},
+        {"'User: ' + message['content'] + '\n\n' ... 'Assistant: ' + message['content'] + "
+         "eos_token",
+         "deepseek-v2"},
+        {"'<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' + content.strip()", "command-r"},
+        {"'<|start_of_role|>user<|end_of_role|>' + message['content']", "granite"},
+        {"'<|user|>\n' + message['content'] + '\n' '<|assistant|>\n' + message['content'] + "
+         "eos_token + '\n'",
+         "olmo2"},
+        {"set sep_token ... cls_token = \"<|begin_of_sentence|>\" ... \"Assistant: \" + sep_token",
+         "ernie4.5"},
         {"'<<SYS>>\\n' + system ... bos_token + '[INST] ' + content.strip() + ' [/INST]'",
          "llama2"},
         {"' [INST] ' + message['content'] + ' [/INST]'", "mistral-v1"},
@@ -392,7 +436,9 @@ static void others_are_refused(void **state)
     static const char *const unknown[] = {
         "",
         "{{ messages }}",
-        "<|im_start|>x<|im_sep|>y<|im_end|>",
+        "<|im_start|>x<think></think>y<|im_end|>",
+        "<|user|>\\n<|end|>\\n<|assistant|>",
+        "<|im_user|>x<|im_middle|><think></think>",
         "'[SYSTEM_PROMPT] ' + s + '[/SYSTEM_PROMPT]' ... '[INST] ' + c + '[/INST]'",
         "'[SYSTEM_PROMPT] ' + s + '[/SYSTEM_PROMPT]' ... '[INST] ' + c + ' [/INST]'",
         "'<|user|>\n' + message['content'] + '\n' '<|assistant|>' + message['content'] + eos_token",
@@ -401,7 +447,7 @@ static void others_are_refused(void **state)
     const or_chat_t *chat = NULL;
     for (size_t i = 0; i < COUNT(unknown); i++) {
         assert_int_equal(recognise(unknown[i], &chat), OR_ERR_UNSUPPORTED);
-        assert_non_null(strstr(or_error_text(), "--chat-template: chatml, llama3, "));
+        assert_non_null(strstr(or_error_text(), "--chat-template: chatml, qwen3-thinking, "));
     }
     assert_int_equal(recognise(NULL, &chat), OR_ERR_NOT_FOUND);
     assert_non_null(strstr(or_error_text(), "--chat-template"));
