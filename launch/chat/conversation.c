@@ -397,6 +397,12 @@ static or_status_t answer(or_conversation_t *talk)
         or_status_t ended = or_chat_painter_end(&talk->painter);
         status = status == OR_OK ? ended : status;
     }
+    if (status == OR_OK && report.text_bytes > 0 && talk->answer_bytes == 0) {
+        fprintf(
+            stderr,
+            "note: all %zu tokens are a thought, and there is no answer yet; -n gives it more\n",
+            report.token_count);
+    }
     if (status == OR_OK) {
         status = keep(talk, &report);
     }
