@@ -30,12 +30,12 @@ static or_status_t copy_stops(or_completion_t *completion, const or_wire_bytes_t
 }
 
 or_status_t or_completion_init(or_completion_t *completion, const or_vocab_t *vocab,
-                               const or_chat_t *chat, bool at_text_start,
+                               const or_chat_t *chat, uint32_t thinking, bool at_text_start,
                                const or_wire_bytes_t *stops, uint32_t stop_count)
 {
     *completion = (or_completion_t){0};
     or_detok_init(&completion->detok, vocab, at_text_start, true);
-    or_chat_reader_init(&completion->reader, chat, vocab);
+    or_chat_reader_init(&completion->reader, chat, thinking, vocab);
     return copy_stops(completion, stops, stop_count);
 }
 

@@ -32,9 +32,10 @@ typedef struct {
 } or_completion_t;
 
 // Copies the stop strings (empty ones are ignored). `at_text_start`: no text token stands before
-// the completion. `chat` is the family whose prompt stands before it, borrowed; NULL: it is no conversation's.
+// the completion. `chat` is the family whose prompt for this
+// or_thinking_t stands before it, borrowed; NULL: it is no conversation's.
 or_status_t or_completion_init(or_completion_t *completion, const or_vocab_t *vocab,
-                               const or_chat_t *chat, bool at_text_start,
+                               const or_chat_t *chat, uint32_t thinking, bool at_text_start,
                                const or_wire_bytes_t *stops, uint32_t stop_count);
 void or_completion_fini(or_completion_t *completion);
 

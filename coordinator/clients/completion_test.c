@@ -43,7 +43,9 @@ static void check(const char *text, const char *const *stops, uint32_t stop_coun
     or_completion_t completion;
     bool stopped = false;
     assert_int_equal(or_tokenize(vocab, text, strlen(text), 0, &ids, &count), OR_OK);
-    assert_int_equal(or_completion_init(&completion, vocab, NULL, true, wire, stop_count), OR_OK);
+    assert_int_equal(
+        or_completion_init(&completion, vocab, NULL, OR_THINKING_USUAL, true, wire, stop_count),
+        OR_OK);
     for (size_t i = 0; i < count && !stopped; i++) {
         assert_int_equal(or_completion_push(&completion, ids[i], &stopped), OR_OK);
         assert_true(completion.released <= strlen(expected));
@@ -93,7 +95,9 @@ static void a_token_may_complete_several_stop_strings(void **state)
         or_completion_t completion;
         bool stopped = false;
         const or_wire_bytes_t stops[] = {{bytes + 1, 1}, {bytes + 2, 1}};
-        assert_int_equal(or_completion_init(&completion, vocab, NULL, false, stops, 2), OR_OK);
+        assert_int_equal(
+            or_completion_init(&completion, vocab, NULL, OR_THINKING_USUAL, false, stops, 2),
+            OR_OK);
         assert_int_equal(or_completion_push(&completion, id, &stopped), OR_OK);
         assert_true(stopped && completion.released <= 1);
         or_completion_fini(&completion);
@@ -130,8 +134,9 @@ static void thoughts_are_told_apart(void **state)
         assert_int_equal(or_tokenize(vocab, cases[i].text, strlen(cases[i].text),
                                      OR_TOKENIZE_CONTINUES, &ids, &count),
                          OR_OK);
-        assert_int_equal(
-            or_completion_init(&completion, vocab, chat, false, &stop, stop.length > 0), OR_OK);
+        assert_int_equal(or_completion_init(&completion, vocab, chat, OR_THINKING_USUAL, false,
+                                            &stop, stop.length > 0),
+                         OR_OK);
         for (size_t k = 0; k < count && !stopped; k++) {
             assert_int_equal(or_completion_push(&completion, ids[k], &stopped), OR_OK);
         }
@@ -159,7 +164,8 @@ static void changes_have_an_end(void **state)
     assert_int_equal(or_chat_by_name("qwen3", &chat), OR_OK);
     assert_int_equal(or_tokenize(vocab, text, sizeof text - 1, OR_TOKENIZE_CONTINUES, &ids, &count),
                      OR_OK);
-    assert_int_equal(or_completion_init(&completion, vocab, chat, false, NULL, 0), OR_OK);
+    assert_int_equal(
+        or_completion_init(&completion, vocab, chat, OR_THINKING_USUAL, false, NULL, 0), OR_OK);
     for (size_t i = 0; i < 100 * count; i++) {
         bool stopped;
         assert_int_equal(or_completion_push(&completion, ids[i % count], &stopped), OR_OK);

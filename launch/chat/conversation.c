@@ -7,6 +7,7 @@
 #include "common/base/array.h"
 #include "common/base/interrupt.h"
 #include "common/decode/methods.h"
+#include "common/text/chat/chat.h"
 #include "launch/generate/output.h"
 
 #define PLAY_STOP "\nUser:" // begins the user's line of a play
@@ -242,6 +243,15 @@ static or_status_t take(void *context, const or_generate_delta_t *delta)
     return status == OR_OK ? or_chat_painter_take(&talk->painter, delta) : status;
 }
 
+static uint32_t thinking_of(const or_chat_config_t *config)
+{
+    uint32_t thinking = OR_THINKING_USUAL;
+    if (config->thinking != NULL) {
+        (void)or_thinking_by_name(config->thinking, &thinking); // which was checked
+    }
+    return thinking;
+}
+
 // Ask for an answer to the conversation as a play, or as turns for the coordinator to render.
 static or_status_t write_answer(or_conversation_t *talk, or_report_t *report)
 {
@@ -261,6 +271,7 @@ static or_status_t write_answer(or_conversation_t *talk, or_report_t *report)
         request.stop = &stop;
         request.stop_count = 1;
     } else {
+        request.thinking = thinking_of(talk->config);
         request.messages = talk->history.messages;
         request.message_count = talk->history.count;
     }

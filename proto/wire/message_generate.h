@@ -68,6 +68,7 @@ typedef struct {
     // A conversation instead of a prompt. It is written out by the model's own template.
     const or_chat_message_t *messages;
     uint32_t message_count;
+    uint32_t thinking; // or_thinking_t (common/text/chat/chat.h), for a conversation
 } or_generate_request_t;
 
 #define OR_STATS_LEVELS 16u // beyond, nothing is counted by depth or rank

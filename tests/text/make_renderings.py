@@ -5,9 +5,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 from cli import data  # noqa: E402
-from published import TALKS, TEMPLATES, render  # noqa: E402
+from published import TALKS, TEMPLATES, render, variants  # noqa: E402
 
-made = {name: [render(template, data(f"templates/{name}.jinja").read_text(), talk) for talk in TALKS]
-        for name, template in TEMPLATES.items() if template.family}
+made = {f"{name} {how}".strip(): [render(TEMPLATES[name], data(f"templates/{name}.jinja").read_text(), talk, how) for talk in TALKS]
+        for name, how in variants()}
 to = Path(__file__).parent / "data" / "renderings.json"
 to.write_text(json.dumps(made, ensure_ascii=False, indent=1) + "\n")

@@ -18,6 +18,7 @@ class Template:
     adds_begin: bool = False        # the model's file asks for the first one, which the template writes
     plain: bool = False             # compared for words alone, without white space and tokens in them
     settings: dict = field(default_factory=dict)
+    thinking: dict = field(default_factory=dict)  # --thinking of our programs -> the settings that say the same to the template
 
     def fits(self, talk):
         """Is a conversation one that can be compared?"""
@@ -28,6 +29,7 @@ def chatml_system(words):
     return rf"<\|im_start\|>system\n{words}.*?<\|im_end\|>\n"
 
 
+SWITCH = {"off": {"enable_thinking": False}, "on": {"enable_thinking": True}}
 KIMI = r"<\|im_system\|>system<\|im_middle\|>You are .*?<\|im_end\|>\n?"
 COMMAND_TURN = r"<\|START_OF_TURN_TOKEN\|><\|SYSTEM_TOKEN\|>"
 COMMAND = (rf"{COMMAND_TURN}# System Preamble(?:(?!# Developer|<\|END).)*<\|END_OF_TURN_TOKEN\|>"
@@ -36,9 +38,9 @@ TEMPLATES = {
     "Apriel-1.6-15b-Thinker-fixed": Template(""),
     "ByteDance-Seed-OSS": Template(""),
     "CohereForAI-c4ai-command-r-plus-tool_use": Template(""),
-    "CohereForAI-c4ai-command-r7b-12-2024-tool_use": Template("command-r7b", COMMAND),
-    "GLM-4.6": Template("glm-4.6"),
-    "GLM-4.7-Flash": Template("glm-4.7"),
+    "CohereForAI-c4ai-command-r7b-12-2024-tool_use": Template("command-r7b", COMMAND, thinking=SWITCH),
+    "GLM-4.6": Template("glm-4.6", thinking=SWITCH),
+    "GLM-4.7-Flash": Template("glm-4.7", thinking=SWITCH),
     "GigaChat3-10B-A1.8B": Template(""),
     "HuggingFaceTB-SmolLM3-3B": Template("smollm3", chatml_system("## Metadata(?:(?!<).)*You are a helpful AI assistant named SmolLM")),
     "Kimi-K2-Instruct": Template("kimi-k2", KIMI),
@@ -49,17 +51,17 @@ TEMPLATES = {
     "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": Template("chatml", chatml_system("You are a function calling AI model"), adds_begin=True),
     "Qwen-QwQ-32B": Template("qwq", settings={"enable_thinking": True}),
     "Qwen-Qwen2.5-7B-Instruct": Template("chatml", chatml_system("You are Qwen, created by Alibaba Cloud")),
-    "Qwen-Qwen3-0.6B": Template("qwen3"),
+    "Qwen-Qwen3-0.6B": Template("qwen3", thinking=SWITCH),
     "Qwen3-Coder": Template("chatml"),
-    "Qwen3.5-4B": Template("qwen3.5"),
+    "Qwen3.5-4B": Template("qwen3.5", thinking=SWITCH),
     "deepseek-ai-DeepSeek-R1-Distill-Llama-8B": Template("deepseek-r1", roles=DEEPSEEK),
     "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": Template("deepseek-r1", roles=DEEPSEEK, settings={"enable_thinking": True}),
-    "deepseek-ai-DeepSeek-V3.1": Template("deepseek-v3.1-empty", roles=DEEPSEEK),
-    "deepseek-ai-DeepSeek-V3.2": Template("deepseek-v3.2", roles=DEEPSEEK),
-    "deepseek-ai-DeepSeek-V4": Template("deepseek-v4", roles=DEEPSEEK),
+    "deepseek-ai-DeepSeek-V3.1": Template("deepseek-v3.1-empty", roles=DEEPSEEK, thinking=SWITCH),
+    "deepseek-ai-DeepSeek-V3.2": Template("deepseek-v3.2", roles=DEEPSEEK, thinking=SWITCH),
+    "deepseek-ai-DeepSeek-V4": Template("deepseek-v4", roles=DEEPSEEK, thinking=SWITCH),
     "google-gemma-2-2b-it": Template("gemma"),
-    "google-gemma-4-31B-it": Template("gemma4"),
-    "google-gemma-4-31B-it-interleaved": Template("gemma4"),
+    "google-gemma-4-31B-it": Template("gemma4", thinking=SWITCH),
+    "google-gemma-4-31B-it-interleaved": Template("gemma4", thinking=SWITCH),
     "llama-cpp-deepseek-r1": Template("", roles=DEEPSEEK),
     "llama-cpp-rwkv-world": Template(""),
     "meetkai-functionary-medium-v3.1": Template(""),
@@ -69,7 +71,7 @@ TEMPLATES = {
     "microsoft-Phi-3.5-mini-instruct": Template("phi", r"(?<=\|>)\s+", plain=True),  # its tokenizer drops that
     "mistralai-Mistral-Nemo-Instruct-2407": Template("mistral-tekken"),
     "moonshotai-Kimi-K2": Template("kimi-k2", KIMI),
-    "openai-gpt-oss-120b": Template("harmony", r"(?<=\n)Current date: [^\n]*\n"),
+    "openai-gpt-oss-120b": Template("harmony", r"(?<=\n)Current date: [^\n]*\n", thinking={how: {"reasoning_effort": how} for how in ("low", "medium", "high")}),
     "stepfun-ai-Step-3.5-Flash": Template("qwen3-thinking", adds_begin=True),
     "unsloth-Apriel-1.5": Template(""),
 }
@@ -111,13 +113,20 @@ def compiled(text):
     return environment.from_string(text)
 
 
-def render(template, text, messages):
+def variants():
+    """Yield (template's name, --thinking or "") of all that are rendered."""
+    for name, template in TEMPLATES.items():
+        if template.family:
+            yield from ((name, how) for how in ("", *template.thinking))
+
+
+def render(template, text, messages, thinking=""):
     """The prompt as transformers renders it, without what we leave out. None: the template refuses the conversation, or it is not to be compared."""
     begin, end = template.roles
     if not template.fits(messages):
         return None
     try:
-        prompt = compiled(text).render(messages=messages, bos_token=begin, eos_token=end, add_generation_prompt=True, **template.settings)
+        prompt = compiled(text).render(messages=messages, bos_token=begin, eos_token=end, add_generation_prompt=True, **template.settings | template.thinking.get(thinking, {}))
     except ValueError:
         return None
     return re.sub(template.left_out, "", prompt, flags=re.DOTALL)

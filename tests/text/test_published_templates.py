@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 
 import byte_vocabulary
-from published import HOSTILE, TALKS, TEMPLATES, render, turns
+from published import HOSTILE, TALKS, TEMPLATES, render, turns, variants
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 from cli import BIN, data  # noqa: E402
@@ -27,30 +27,30 @@ class Published(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.file = Path(folder.name) / "vocabulary.gguf"
 
-    def run_tokens(self, name, talks, family="-"):
+    def run_tokens(self, name, talks, family="-", thinking=""):
         template = TEMPLATES[name]
         byte_vocabulary.write(self.file, data(f"templates/{name}.jinja").read_text(), *template.roles, adds_begin=template.adds_begin)
-        return subprocess.run([BIN.parent / "tests/chat-tokens", self.file, family], input="".join(json.dumps(talk) + "\n" for talk in talks),
+        return subprocess.run([BIN.parent / "tests/chat-tokens", self.file, family, *filter(None, [thinking])], input="".join(json.dumps(talk) + "\n" for talk in talks),
                               capture_output=True, text=True, timeout=60)
 
-    def ids(self, name, talks, family="-"):
-        done = self.run_tokens(name, talks, family)
+    def ids(self, name, talks, family="-", thinking=""):
+        done = self.run_tokens(name, talks, family, thinking)
         self.assertEqual(done.returncode, 0, done.stderr)
         return [[int(word) for word in line.split()] if line[:1].isdigit() else line for line in done.stdout.splitlines()]
 
-    def compare(self, name, talks, rendered):
+    def compare(self, name, thinking, talks, rendered):
         self.assertEqual(len(talks), len(rendered))
-        for talk, ids, text in zip(talks, self.ids(name, talks), rendered):
+        for talk, ids, text in zip(talks, self.ids(name, talks, thinking=thinking), rendered):
             if text is not None:
-                self.assertIsInstance(ids, list, f"{name}, {talk}: {ids}")
-                self.assertEqual(byte_vocabulary.text_of(ids), text, f"{name}, {talk}")
+                self.assertIsInstance(ids, list, f"{name} {thinking}, {talk}: {ids}")
+                self.assertEqual(byte_vocabulary.text_of(ids), text, f"{name} {thinking}, {talk}")
 
     def test_stored_renderings(self):
         stored = json.loads((Path(__file__).parent / "data" / "renderings.json").read_text())
-        self.assertEqual(sorted(stored), sorted(name for name, template in TEMPLATES.items() if template.family))
-        for name, rendered in stored.items():
-            with self.subTest(template=name):
-                self.compare(name, TALKS, rendered)
+        self.assertEqual(sorted(stored), sorted(f"{name} {how}".strip() for name, how in variants()))
+        for name, how in variants():
+            with self.subTest(template=name, thinking=how):
+                self.compare(name, how, TALKS, stored[f"{name} {how}".strip()])
 
     def test_families_are_recognised(self):
         for name, template in TEMPLATES.items():
@@ -76,11 +76,10 @@ class Published(unittest.TestCase):
                 raise
             self.skipTest("python3-jinja2 is missing")
         rng = random.Random(SEED)
-        for name, template in TEMPLATES.items():
-            if template.family:
-                talks = [self.conversation(rng) for _ in range(10)]
-                text = data(f"templates/{name}.jinja").read_text()
-                self.compare(name, talks, [render(template, text, talk) for talk in talks])
+        for name, how in variants():
+            talks = [self.conversation(rng) for _ in range(10)]
+            text = data(f"templates/{name}.jinja").read_text()
+            self.compare(name, how, talks, [render(TEMPLATES[name], text, talk, how) for talk in talks])
 
     def conversation(self, rng):
         def words():

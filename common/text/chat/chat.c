@@ -15,7 +15,8 @@
 
 typedef struct {
     const or_vocab_t *vocab;
-    char *text; // since the last token of the markup: not tokenised yet
+    uint32_t thinking; // or_thinking_t
+    char *text;        // since the last token of the markup: not tokenised yet
     size_t length;
     size_t capacity;
     bool continues; // the text follows other text, or a token that takes no space after it
@@ -239,13 +240,22 @@ static words_t without_thoughts(words_t words, or_chat_thoughts_t thoughts)
     return any && thoughts == OR_CHAT_THOUGHTS_GO_LINES ? without_lines(words) : words;
 }
 
-static const or_chat_markup_t *markup_of(const or_chat_t *chat, const or_chat_turn_t *turn,
-                                         bool first)
+// The markup of a conversation's first system message; NULL: that of any other.
+static const or_chat_markup_t *head_of(const or_chat_t *chat, uint32_t thinking)
 {
-    return first && is_role(turn, "system") && chat->head.before != NULL ? &chat->head
-           : is_role(turn, "system")                                     ? &chat->system
-           : is_role(turn, "user")                                       ? &chat->user
-                                                                         : &chat->assistant;
+    return thinking >= OR_THINKING_ON && chat->head_thinking.before != NULL ? &chat->head_thinking
+           : chat->head.before != NULL                                      ? &chat->head
+                                                                            : NULL;
+}
+
+static const or_chat_markup_t *markup_of(const or_chat_t *chat, uint32_t thinking,
+                                         const or_chat_turn_t *turn, bool first)
+{
+    const or_chat_markup_t *head = head_of(chat, thinking);
+    return first && is_role(turn, "system") && head != NULL ? head
+           : is_role(turn, "system")                        ? &chat->system
+           : is_role(turn, "user")                          ? &chat->user
+                                                            : &chat->assistant;
 }
 
 static words_t words_of(const or_chat_t *chat, const or_chat_turn_t *turn,
@@ -259,12 +269,22 @@ static words_t words_of(const or_chat_t *chat, const or_chat_turn_t *turn,
     return markup->drops_spaces ? without_spaces(words) : words;
 }
 
+static bool wants_suffix(const or_chat_t *chat, uint32_t thinking, const or_chat_turn_t *turn)
+{
+    if (thinking != OR_THINKING_OFF || chat->silent_suffix == NULL || !is_role(turn, "user")) {
+        return false;
+    }
+    size_t length = strlen(chat->silent_suffix);
+    return turn->length < length ||
+           memcmp(turn->content + turn->length - length, chat->silent_suffix, length) != 0;
+}
+
 // Write a turn. `inside` is a system message that stands inside this turn, before its words, or
 // NULL. `first`: no turn stands before it.
 static or_status_t write_turn(writer_t *writer, const or_chat_t *chat, const or_chat_turn_t *turn,
                               const or_chat_turn_t *inside, bool first)
 {
-    const or_chat_markup_t *markup = markup_of(chat, turn, first);
+    const or_chat_markup_t *markup = markup_of(chat, writer->thinking, turn, first);
     const words_t words = words_of(chat, turn, markup);
     if (markup->skips_empty && words.length == 0) {
         return OR_OK;
@@ -279,6 +299,9 @@ static or_status_t write_turn(writer_t *writer, const or_chat_t *chat, const or_
     if (status == OR_OK) {
         status = write_content(writer, words.text, words.length);
     }
+    if (status == OR_OK && wants_suffix(chat, writer->thinking, turn)) {
+        status = write_markup(writer, chat->silent_suffix);
+    }
     return status == OR_OK ? write_markup(writer, markup->after) : status;
 }
 
@@ -288,7 +311,9 @@ static or_status_t write_turns(writer_t *writer, const or_chat_t *chat, const or
     bool moves = chat->system_place >= OR_CHAT_SYSTEM_IN_FIRST && is_role(&turns[0], "system");
     size_t place = chat->system_place == OR_CHAT_SYSTEM_IN_FIRST ? 1 : count - 1;
     or_status_t status = OR_OK;
-    if (chat->head_always && !is_role(&turns[0], "system")) {
+    const or_chat_markup_t *head = head_of(chat, writer->thinking);
+    bool always = head != NULL && (chat->head_always || head == &chat->head_thinking);
+    if (always && !is_role(&turns[0], "system")) {
         const or_chat_turn_t none = {.role = "system", .content = ""};
         status = write_turn(writer, chat, &none, NULL, true);
     }
@@ -296,10 +321,54 @@ static or_status_t write_turns(writer_t *writer, const or_chat_t *chat, const or
         const or_chat_turn_t *inside = moves && i == place ? &turns[0] : NULL;
         status = write_turn(writer, chat, &turns[i], inside, i == 0);
     }
-    return status == OR_OK ? write_markup(writer, chat->opening) : status;
+    return status == OR_OK ? write_markup(writer, or_chat_opening(chat, writer->thinking)) : status;
 }
 
-or_status_t or_chat_tokenize(const or_chat_t *chat, const or_vocab_t *vocab,
+static const char *preface_of(const or_chat_t *chat, uint32_t thinking)
+{
+    return thinking == OR_THINKING_LOW && chat->preface_low != NULL     ? chat->preface_low
+           : thinking == OR_THINKING_HIGH && chat->preface_high != NULL ? chat->preface_high
+                                                                        : chat->preface;
+}
+
+const char *or_chat_opening(const or_chat_t *chat, uint32_t thinking)
+{
+    bool usual = thinking == OR_THINKING_USUAL || (thinking != OR_THINKING_OFF) == chat->thinks;
+    return usual                         ? chat->opening
+           : thinking == OR_THINKING_OFF ? chat->opening_silent
+                                         : chat->opening_thinking;
+}
+
+static or_status_t check_thinking(const or_chat_t *chat, uint32_t thinking)
+{
+    if (or_chat_opening(chat, thinking) != NULL) {
+        return OR_OK;
+    }
+    return or_fail(OR_ERR_INVALID,
+                   thinking == OR_THINKING_OFF
+                       ? "models of the chat template %s think before every answer: that cannot "
+                         "be turned off"
+                       : "models of the chat template %s do not think before they answer",
+                   chat->name);
+}
+
+or_status_t or_thinking_by_name(const char *name, uint32_t *thinking)
+{
+    static const char *const names[] = {[OR_THINKING_OFF] = "off",
+                                        [OR_THINKING_ON] = "on",
+                                        [OR_THINKING_LOW] = "low",
+                                        [OR_THINKING_MEDIUM] = "medium",
+                                        [OR_THINKING_HIGH] = "high"};
+    for (uint32_t i = OR_THINKING_OFF; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(names[i], name) == 0) {
+            *thinking = i;
+            return OR_OK;
+        }
+    }
+    return or_fail(OR_ERR_INVALID, "'%s': write off, on, low, medium or high", name);
+}
+
+or_status_t or_chat_tokenize(const or_chat_t *chat, const or_vocab_t *vocab, uint32_t thinking,
                              const or_chat_turn_t *turns, size_t count, int32_t **ids_p,
                              size_t *count_p)
 {
@@ -307,12 +376,16 @@ or_status_t or_chat_tokenize(const or_chat_t *chat, const or_vocab_t *vocab,
     if (status == OR_OK) {
         status = check_order(chat, turns, count);
     }
-    writer_t writer = {.vocab = vocab};
+    if (status == OR_OK) {
+        status = check_thinking(chat, thinking);
+    }
+    writer_t writer = {.vocab = vocab, .thinking = thinking};
     if (status == OR_OK && (chat->begins || or_vocab_adds_bos(vocab))) {
         status = write_token(&writer, vocab->bos);
     }
-    if (status == OR_OK && chat->preface != NULL) {
-        status = write_markup(&writer, chat->preface);
+    const char *preface = preface_of(chat, thinking);
+    if (status == OR_OK && preface != NULL) {
+        status = write_markup(&writer, preface);
     }
     if (status == OR_OK) {
         status = write_turns(&writer, chat, turns, count);

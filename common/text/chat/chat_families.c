@@ -41,6 +41,11 @@ static const or_chat_reply_t command = {.marks = {{"<|START_THINKING|>", OR_CHAT
     .system = LLAMA3_TURN("system"), .user = LLAMA3_TURN("user"),                                  \
     .assistant = LLAMA3_TURN("assistant")
 
+#define HARMONY_PREFACE(effort)                                                                    \
+    "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\n"       \
+    "Knowledge cutoff: 2024-06\n\nReasoning: " effort "\n\n# Valid channels: analysis, "           \
+    "commentary, final. Channel must be included for every message.<|end|>"
+
 // DeepSeek's models differ in what stands before an answer.
 #define DEEPSEEK(before_answers, opens)                                                            \
     .system = {"", ""}, .user = {"<｜User｜>", ""},                                                \
@@ -58,6 +63,7 @@ const or_chat_t or_chat_families[] = {
      .never = {"<think></think>"}, // nemotron 3
      CHATML_TURNS,
      .opening = "<|im_start|>assistant\n<think>\n",
+     .thinks = true,
      .order = OR_CHAT_USER_LAST,
      .thoughts = OR_CHAT_THOUGHTS_GO_LINES,
      .reply = &thinks},
@@ -68,6 +74,7 @@ const or_chat_t or_chat_families[] = {
      .user = {"<|im_start|>user\n", "<|im_end|>\n"},
      .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n", .drops_lines = true},
      .opening = "<|im_start|>assistant\n<think>\n",
+     .thinks = true,
      .order = OR_CHAT_USER_LAST,
      .thoughts = OR_CHAT_THOUGHTS_GO,
      .reply = &thinks},
@@ -77,6 +84,8 @@ const or_chat_t or_chat_families[] = {
      .user = {"<|im_start|>user\n", "<|im_end|>\n", .drops_spaces = true},
      .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n", .drops_spaces = true},
      .opening = "<|im_start|>assistant\n<think>\n",
+     .thinks = true,
+     .opening_silent = "<|im_start|>assistant\n<think>\n\n</think>\n\n",
      .system_place = OR_CHAT_SYSTEM_FIRST,
      .order = OR_CHAT_USER_LAST,
      .thoughts = OR_CHAT_THOUGHTS_GO_LINES,
@@ -90,6 +99,7 @@ const or_chat_t or_chat_families[] = {
      .user = {"<|im_start|>user\n", "<|im_end|>\n"},
      .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n", .drops_lines = true},
      .opening = "<|im_start|>assistant\n",
+     .thinks = true,
      .system_place = OR_CHAT_SYSTEM_FIRST,
      .reply = &thinks},
     {.name = "qwen3",
@@ -97,6 +107,8 @@ const or_chat_t or_chat_families[] = {
      .never = {"<think></think>", "|last)", "assistant\\n<think>"}, // nemotron 3, mirothinker
      CHATML_TURNS,
      .opening = "<|im_start|>assistant\n",
+     .thinks = true,
+     .opening_silent = "<|im_start|>assistant\n<think>\n\n</think>\n\n",
      .order = OR_CHAT_USER_LAST,
      .thoughts = OR_CHAT_THOUGHTS_GO_LINES,
      .reply = &thinks},
@@ -108,14 +120,15 @@ const or_chat_t or_chat_families[] = {
      .opening = "<|im_start|>assistant<|im_sep|>"},
     {.name = "harmony", // gpt-oss, without a date in the first message
      .marks = {"<|start|>", "<|channel|>", "<|message|>"},
-     .preface = "<|start|>system<|message|>You are ChatGPT, a large language model trained by "
-                "OpenAI.\nKnowledge cutoff: 2024-06\n\nReasoning: medium\n\n# Valid channels: "
-                "analysis, commentary, final. Channel must be included for every message.<|end|>",
+     .preface = HARMONY_PREFACE("medium"),
      .system = {"<|start|>developer<|message|># Instructions\n\n", "\n\n<|end|>",
                 .skips_empty = true},
      .user = {"<|start|>user<|message|>", "<|end|>"},
      .assistant = {"<|start|>assistant<|channel|>final<|message|>", "<|end|>"},
      .opening = "<|start|>assistant",
+     .thinks = true,
+     .preface_low = HARMONY_PREFACE("low"),
+     .preface_high = HARMONY_PREFACE("high"),
      .system_place = OR_CHAT_SYSTEM_FIRST,
      .reply = &harmony},
     {.name = "gemma4",
@@ -124,6 +137,8 @@ const or_chat_t or_chat_families[] = {
      .user = {"<|turn>user\n", "<turn|>\n", .drops_spaces = true},
      .assistant = {"<|turn>model\n", "<turn|>\n", .drops_spaces = true},
      .opening = "<|turn>model\n<|channel>thought\n<channel|>",
+     .opening_thinking = "<|turn>model\n",
+     .head_thinking = {"<|turn>system\n<|think|>\n", "<turn|>\n", .drops_spaces = true},
      .begins = true,
      .order = OR_CHAT_ANSWERS,
      .reply = &gemma_channels},
@@ -135,29 +150,34 @@ const or_chat_t or_chat_families[] = {
      .marks = {"<｜User｜>", "<｜Assistant｜><think>\\n"},
      .never = {"'<｜User｜>' + message['content'] + '"}, // llama.cpp's own
      DEEPSEEK("", "<think>\n"),
+     .thinks = true,
      .thoughts = OR_CHAT_THOUGHTS_GO,
      .reply = &thinks},
     {.name = "deepseek-v3.1",
      .marks = {"<｜User｜>", "<｜Assistant｜>", "thinking", "</think>'"},
      .never = {"'<think></think>'", "thinking_start_token"},
      DEEPSEEK("</think>", "</think>"),
+     .opening_thinking = "<｜Assistant｜><think>",
      .order = OR_CHAT_ANSWERS,
      .thoughts = OR_CHAT_THOUGHTS_GO,
      .reply = &thinks},
     {.name = "deepseek-v3.1-empty", // the same with an empty thought
      .marks = {"<｜User｜>", "<｜Assistant｜>", "thinking", "'<think></think>'"},
      DEEPSEEK("<think></think>", "<think></think>"),
+     .opening_thinking = "<｜Assistant｜><think>",
      .order = OR_CHAT_ANSWERS,
      .thoughts = OR_CHAT_THOUGHTS_GO,
      .reply = &thinks},
     {.name = "deepseek-v3.2",
      .marks = {"<｜User｜>", "｜DSML｜", "thinking_start_token + thinking_end_token"},
      DEEPSEEK("</think>", "<think></think>"),
+     .opening_thinking = "<｜Assistant｜><think>",
      .order = OR_CHAT_ANSWERS,
      .reply = &thinks},
     {.name = "deepseek-v4",
      .marks = {"<｜User｜>", "｜DSML｜", "drop_thinking"},
      DEEPSEEK("</think>", "</think>"),
+     .opening_thinking = "<｜Assistant｜><think>",
      .order = OR_CHAT_ALTERNATES,
      .reply = &thinks},
     {.name = "deepseek-v2",
@@ -174,6 +194,9 @@ const or_chat_t or_chat_families[] = {
      .user = {"<|user|>\n", ""},
      .assistant = {"<|assistant|>\n<think></think>", "", .lead = "\n", .drops_spaces = true},
      .opening = "<|assistant|>",
+     .thinks = true,
+     .opening_silent = "<|assistant|>\n<think></think>",
+     .silent_suffix = "/nothink",
      .order = OR_CHAT_USER_LAST,
      .thoughts = OR_CHAT_THOUGHTS_GO,
      .reply = &thinks},
@@ -184,6 +207,8 @@ const or_chat_t or_chat_families[] = {
      .user = {"<|user|>", ""},
      .assistant = {"<|assistant|></think>", "", .drops_spaces = true},
      .opening = "<|assistant|><think>",
+     .thinks = true,
+     .opening_silent = "<|assistant|></think>",
      .order = OR_CHAT_USER_LAST,
      .thoughts = OR_CHAT_THOUGHTS_GO,
      .reply = &thinks},
@@ -213,6 +238,7 @@ const or_chat_t or_chat_families[] = {
      .assistant = {"<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|><|START_RESPONSE|>",
                    "<|END_RESPONSE|><|END_OF_TURN_TOKEN|>"},
      .opening = "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|><|START_THINKING|><|END_THINKING|>",
+     .opening_thinking = "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",
      .begins = true,
      .reply = &command},
     {.name = "granite",

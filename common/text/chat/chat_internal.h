@@ -53,6 +53,12 @@ struct or_chat {
     bool head_always;
     or_chat_markup_t system, user, assistant;
     const char *opening; // where the assistant begins to write
+    bool thinks;         // and whether it thinks first, if nobody says so or otherwise
+    // What is otherwise if the model shall think, or shall not; NULL: it cannot be told to.
+    const char *opening_thinking, *opening_silent;
+    or_chat_markup_t head_thinking; // instead of head, always; .before NULL: head it is
+    const char *silent_suffix;      // behind a user's words that do not end with it; NULL: none
+    const char *preface_low, *preface_high; // instead of the preface; NULL: there are no efforts
     or_chat_system_t system_place;
     bool begins;    // a begin token comes first even where the file does not ask for one
     unsigned order; // OR_CHAT_USER_LAST ...; 0: any
@@ -62,6 +68,9 @@ struct or_chat {
 
 extern const or_chat_t or_chat_families[];
 extern const size_t or_chat_family_count;
+
+// The opening for an or_thinking_t; NULL: the family has none.
+const char *or_chat_opening(const or_chat_t *chat, uint32_t thinking);
 
 // Would this token be markup if a user wrote it? Some of the tokens that a file calls user-defined, which are found
 // in any text, are markup.

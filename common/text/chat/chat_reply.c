@@ -76,7 +76,8 @@ static void read_opening(or_chat_reader_t *reader, const char *opening)
     reader->marked = false;
 }
 
-void or_chat_reader_init(or_chat_reader_t *reader, const or_chat_t *chat, const or_vocab_t *vocab)
+void or_chat_reader_init(or_chat_reader_t *reader, const or_chat_t *chat, uint32_t thinking,
+                         const or_vocab_t *vocab)
 {
     *reader =
         (or_chat_reader_t){.reply = chat != NULL ? chat->reply : NULL, .part = OR_CHAT_ANSWER};
@@ -87,7 +88,8 @@ void or_chat_reader_init(or_chat_reader_t *reader, const or_chat_t *chat, const 
         const char *mark = reader->reply->marks[i].text;
         reader->ids[i] = mark != NULL ? token_of(vocab, mark) : OR_TOKEN_NONE;
     }
-    read_opening(reader, chat->opening);
+    const char *opening = or_chat_opening(chat, thinking);
+    read_opening(reader, opening != NULL ? opening : chat->opening);
     if (reader->reply->in_header) {
         begin_header(reader, false);
     }

@@ -53,8 +53,9 @@ typedef struct {
 typedef or_status_t (*or_chat_take_t)(void *context, or_chat_part_t part, const char *bytes,
                                       size_t count);
 
-// Begin an answer behind a family's prompt. `chat` NULL: a text that is no conversation. Borrows both.
-void or_chat_reader_init(or_chat_reader_t *reader, const or_chat_t *chat, const or_vocab_t *vocab);
+// Begin an answer behind a family's prompt for this or_thinking_t. `chat` NULL: a text that is no conversation. Borrows both.
+void or_chat_reader_init(or_chat_reader_t *reader, const or_chat_t *chat, uint32_t thinking,
+                         const or_vocab_t *vocab);
 // Take a token before its text. *is_mark: it has no text, and the next part begins. Fails as `take` does.
 or_status_t or_chat_reader_token(or_chat_reader_t *reader, int32_t id, or_chat_take_t take,
                                  void *context, bool *is_mark);

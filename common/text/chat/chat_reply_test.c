@@ -54,7 +54,7 @@ static void read_answer(const or_chat_t *chat, const or_vocab_t *vocab, const ch
 {
     or_chat_reader_t reader;
     size_t length = strlen(text);
-    or_chat_reader_init(&reader, chat, vocab);
+    or_chat_reader_init(&reader, chat, OR_THINKING_USUAL, vocab);
     *parts = (parts_t){0};
     for (size_t at = 0; at < length;) {
         int32_t id = or_vocab_marked_at(vocab, text + at, length - at, true);
@@ -163,7 +163,7 @@ static void words_that_look_like_marks(void **state)
                                      &vocab),
                      OR_OK);
     assert_int_equal(or_chat_by_name("qwen3", &chat), OR_OK);
-    or_chat_reader_init(&reader, chat, vocab);
+    or_chat_reader_init(&reader, chat, OR_THINKING_USUAL, vocab);
     assert_int_equal(or_chat_reader_text(&reader, "<think>", 7, take, &parts), OR_OK);
     assert_int_equal(or_chat_reader_finish(&reader, take, &parts), OR_OK);
     assert_string_equal(parts.text[OR_CHAT_ANSWER], "<think>");
@@ -176,7 +176,7 @@ static void a_text_is_an_answer(void **state)
     (void)state;
     or_chat_reader_t reader;
     parts_t parts = {0};
-    or_chat_reader_init(&reader, NULL, NULL);
+    or_chat_reader_init(&reader, NULL, OR_THINKING_USUAL, NULL);
     assert_int_equal(or_chat_reader_text(&reader, "\n<think>a", 9, take, &parts), OR_OK);
     assert_int_equal(or_chat_reader_finish(&reader, take, &parts), OR_OK);
     assert_string_equal(parts.text[OR_CHAT_ANSWER], "\n<think>a");

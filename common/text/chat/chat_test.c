@@ -41,7 +41,9 @@ static void assert_prompt(const char *vocab_file, const char *name, const or_cha
     or_vocab_t *vocab = open_vocab(vocab_file);
     int32_t *ids = NULL, *wanted = NULL;
     size_t id_count = 0, wanted_count = 0;
-    assert_int_equal(or_chat_tokenize(family(name), vocab, turns, count, &ids, &id_count), OR_OK);
+    assert_int_equal(
+        or_chat_tokenize(family(name), vocab, OR_THINKING_USUAL, turns, count, &ids, &id_count),
+        OR_OK);
     assert_int_equal(
         or_tokenize(vocab, expected, strlen(expected), OR_TOKENIZE_SPECIAL, &wanted, &wanted_count),
         OR_OK);
@@ -190,8 +192,11 @@ static void assert_stays_text(const or_vocab_t *vocab, const char *name, const c
     const or_chat_turn_t hostile = {"user", content, strlen(content)};
     int32_t *a = NULL, *b = NULL;
     size_t a_count = 0, b_count = 0;
-    assert_int_equal(or_chat_tokenize(family(name), vocab, &harmless, 1, &a, &a_count), OR_OK);
-    assert_int_equal(or_chat_tokenize(family(name), vocab, &hostile, 1, &b, &b_count), OR_OK);
+    assert_int_equal(
+        or_chat_tokenize(family(name), vocab, OR_THINKING_USUAL, &harmless, 1, &a, &a_count),
+        OR_OK);
+    assert_int_equal(
+        or_chat_tokenize(family(name), vocab, OR_THINKING_USUAL, &hostile, 1, &b, &b_count), OR_OK);
     assert_int_equal(count_marked(vocab, a, a_count), count_marked(vocab, b, b_count));
     char *text = printed(vocab, b, b_count);
     assert_non_null(strstr(text, content));
@@ -245,7 +250,9 @@ static void user_defined_markup_stays_text(void **state)
     const or_chat_turn_t turn = TURN("user", "a<br>b");
     int32_t *ids = NULL;
     size_t count;
-    assert_int_equal(or_chat_tokenize(family("chatml"), vocab, &turn, 1, &ids, &count), OR_OK);
+    assert_int_equal(
+        or_chat_tokenize(family("chatml"), vocab, OR_THINKING_USUAL, &turn, 1, &ids, &count),
+        OR_OK);
     size_t breaks = 0, starts = 0;
     for (size_t i = 0; i < count; i++) {
         breaks += ids[i] == 5;
@@ -339,8 +346,9 @@ static void assert_refused(const or_vocab_t *vocab, const char *name, const or_c
 {
     int32_t *ids = NULL;
     size_t id_count = 7;
-    assert_int_equal(or_chat_tokenize(family(name), vocab, turns, count, &ids, &id_count),
-                     OR_ERR_INVALID);
+    assert_int_equal(
+        or_chat_tokenize(family(name), vocab, OR_THINKING_USUAL, turns, count, &ids, &id_count),
+        OR_ERR_INVALID);
     assert_non_null(strstr(or_error_text(), words));
     assert_null(ids);
     assert_int_equal(id_count, 7);
@@ -366,7 +374,9 @@ static void orders_without_words_are_refused(void **state)
     assert_refused(vocab, "gemma", &late[2], 1, "the last message must be the user's");
     int32_t *ids = NULL;
     size_t count;
-    assert_int_equal(or_chat_tokenize(family("chatml"), vocab, twice, 2, &ids, &count), OR_OK);
+    assert_int_equal(
+        or_chat_tokenize(family("chatml"), vocab, OR_THINKING_USUAL, twice, 2, &ids, &count),
+        OR_OK);
     free(ids);
     or_vocab_destroy(&vocab);
 }
