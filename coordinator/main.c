@@ -136,7 +136,7 @@ typedef struct {
     or_gguf_t *gguf;
     or_vocab_t *vocab;
     const or_chat_t *chat;  // NULL: none ...
-    char chat_trouble[320]; // ... for this reason
+    char chat_trouble[640]; // ... for this reason
     or_ledger_t *ledger;
     or_entrance_t entrance;
     or_journal_t *journal;

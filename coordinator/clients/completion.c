@@ -30,11 +30,12 @@ static or_status_t copy_stops(or_completion_t *completion, const or_wire_bytes_t
 }
 
 or_status_t or_completion_init(or_completion_t *completion, const or_vocab_t *vocab,
-                               bool at_text_start, const or_wire_bytes_t *stops,
-                               uint32_t stop_count)
+                               const or_chat_t *chat, uint32_t thinking, bool at_text_start,
+                               const or_wire_bytes_t *stops, uint32_t stop_count)
 {
     *completion = (or_completion_t){0};
     or_detok_init(&completion->detok, vocab, at_text_start, true);
+    or_chat_reader_init(&completion->reader, chat, thinking, vocab);
     return copy_stops(completion, stops, stop_count);
 }
 
@@ -105,26 +106,78 @@ static size_t held_back(const or_completion_t *completion)
     return held;
 }
 
-or_status_t or_completion_push(or_completion_t *completion, int32_t id, bool *stopped)
+// End the text at a stop string: what follows it is not part of the answer.
+static void end_at(or_completion_t *completion, size_t stop)
 {
-    uint32_t width = 0;
-    or_vocab_bytes(completion->detok.vocab, id, &width);
-    or_status_t status = reserve(completion, OR_DETOK_ROOM(width));
+    completion->length = completion->released = stop;
+    completion->detok.held_count = 0;
+    completion->reader.held_bytes = 0;
+    completion->reader.header_bytes = 0;
+    while (completion->change_count > 0 &&
+           completion->changes[completion->change_count - 1] >= stop) {
+        completion->change_count--;
+    }
+}
+
+// Append bytes of a part, and note where it differs from the part before it.
+static or_status_t append(void *context, or_chat_part_t part, const char *bytes, size_t count)
+{
+    or_completion_t *completion = context;
+    or_status_t status = reserve(completion, count);
     if (status != OR_OK) {
         return status;
     }
+    bool was_thought = completion->change_count % 2 == 1;
+    if ((part == OR_CHAT_REASONING) != was_thought &&
+        completion->change_count < OR_PART_CHANGES_MAX) {
+        completion->changes[completion->change_count++] = completion->length;
+    }
+    memcpy(completion->bytes + completion->length, bytes, count);
+    completion->length += count;
+    return OR_OK;
+}
+
+// Append the text that a token completes, without the marks around thoughts.
+static or_status_t append_token(or_completion_t *completion, int32_t id)
+{
+    const or_vocab_t *vocab = completion->detok.vocab;
+    char small[OR_DETOK_ROOM(64)], *text = small;
+    uint32_t width = 0;
+    bool is_mark;
+    or_status_t status =
+        or_chat_reader_token(&completion->reader, id, append, completion, &is_mark);
+    if (status != OR_OK || is_mark) {
+        return status;
+    }
+    or_vocab_bytes(vocab, id, &width);
+    if (OR_DETOK_ROOM(width) > sizeof small) {
+        text = malloc(OR_DETOK_ROOM(width));
+    }
+    if (text == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for a token of %u bytes", width);
+    }
+    size_t count = or_detok_push(&completion->detok, id, text);
+    status = or_chat_reader_text(&completion->reader, text, count, append, completion);
+    if (text != small) {
+        free(text);
+    }
+    return status;
+}
+
+or_status_t or_completion_push(or_completion_t *completion, int32_t id, bool *stopped)
+{
     size_t before = completion->length;
-    completion->length +=
-        or_detok_push(&completion->detok, id, completion->bytes + completion->length);
+    or_status_t status = append_token(completion, id);
+    if (status != OR_OK) {
+        return status;
+    }
     *stopped = false;
     if (completion->stop_count > 0 && completion->length > before) {
         size_t from = before > completion->stop_longest ? before - completion->stop_longest : 0;
         from = from > completion->released ? from : completion->released;
         size_t stop = find_stop(completion, from);
         if (stop != SIZE_MAX) {
-            completion->length = stop;
-            completion->released = stop;
-            completion->detok.held_count = 0; // what follows the stop is not part of the answer
+            end_at(completion, stop);
             *stopped = true;
             return OR_OK;
         }
@@ -135,12 +188,12 @@ or_status_t or_completion_push(or_completion_t *completion, int32_t id, bool *st
 
 or_status_t or_completion_finish(or_completion_t *completion)
 {
-    or_status_t status = reserve(completion, OR_DETOK_ROOM(0));
-    if (status != OR_OK) {
-        return status;
+    char text[OR_DETOK_ROOM(0)];
+    size_t count = or_detok_flush(&completion->detok, text);
+    or_status_t status = or_chat_reader_text(&completion->reader, text, count, append, completion);
+    if (status == OR_OK) {
+        status = or_chat_reader_finish(&completion->reader, append, completion);
     }
-    completion->length +=
-        or_detok_flush(&completion->detok, completion->bytes + completion->length);
     completion->released = completion->length;
-    return OR_OK;
+    return status;
 }

@@ -4,10 +4,14 @@
 //     "... the end.\n\nQ"      stop strings {"\n\nQ:"}
 //                  ^^^ held back: it may become a stop string
 //
+// In a conversation the marks around a model's thoughts are no text: changes[] has the places where they stood
+// (common/text/chat/chat_reply.h). Stop strings are found in thoughts too.
+//
 // Tokens are pushed one by one, so where it stops does not depend on how they were grouped into
 // rounds. One thread.
 #pragma once
 
+#include "common/text/chat/chat_reply.h"
 #include "common/text/tokenizer.h"
 #include "proto/wire/message.h"
 
@@ -20,13 +24,19 @@ typedef struct {
     or_wire_bytes_t *stops; // owned, with one allocation
     uint32_t stop_count;
     size_t stop_longest;
+    or_chat_reader_t reader;
+    // Where the text changes from answer to thought and back, ascending: it begins as an answer. After so many changes
+    // it stays one.
+    uint64_t changes[OR_PART_CHANGES_MAX];
+    uint32_t change_count;
 } or_completion_t;
 
 // Copies the stop strings (empty ones are ignored). `at_text_start`: no text token stands before
-// the completion.
+// the completion. `chat` is the family whose prompt for this
+// or_thinking_t stands before it, borrowed; NULL: it is no conversation's.
 or_status_t or_completion_init(or_completion_t *completion, const or_vocab_t *vocab,
-                               bool at_text_start, const or_wire_bytes_t *stops,
-                               uint32_t stop_count);
+                               const or_chat_t *chat, uint32_t thinking, bool at_text_start,
+                               const or_wire_bytes_t *stops, uint32_t stop_count);
 void or_completion_fini(or_completion_t *completion);
 
 // The bytes of memory that the stop strings take.

@@ -43,7 +43,9 @@ static void check(const char *text, const char *const *stops, uint32_t stop_coun
     or_completion_t completion;
     bool stopped = false;
     assert_int_equal(or_tokenize(vocab, text, strlen(text), 0, &ids, &count), OR_OK);
-    assert_int_equal(or_completion_init(&completion, vocab, true, wire, stop_count), OR_OK);
+    assert_int_equal(
+        or_completion_init(&completion, vocab, NULL, OR_THINKING_USUAL, true, wire, stop_count),
+        OR_OK);
     for (size_t i = 0; i < count && !stopped; i++) {
         assert_int_equal(or_completion_push(&completion, ids[i], &stopped), OR_OK);
         assert_true(completion.released <= strlen(expected));
@@ -93,7 +95,9 @@ static void a_token_may_complete_several_stop_strings(void **state)
         or_completion_t completion;
         bool stopped = false;
         const or_wire_bytes_t stops[] = {{bytes + 1, 1}, {bytes + 2, 1}};
-        assert_int_equal(or_completion_init(&completion, vocab, false, stops, 2), OR_OK);
+        assert_int_equal(
+            or_completion_init(&completion, vocab, NULL, OR_THINKING_USUAL, false, stops, 2),
+            OR_OK);
         assert_int_equal(or_completion_push(&completion, id, &stopped), OR_OK);
         assert_true(stopped && completion.released <= 1);
         or_completion_fini(&completion);
@@ -102,12 +106,84 @@ static void a_token_may_complete_several_stop_strings(void **state)
     assert_true(tried > 0);
 }
 
+// In a conversation the marks around thoughts are no text, and stop strings end thoughts as well.
+static void thoughts_are_told_apart(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *stop, *expected;
+        uint32_t change_count;
+        uint64_t changes[3];
+    } cases[] = {
+        {"<think>\nsee here.</think>\n\nWell.", NULL, "see here.Well.", 2, {0, 9}},
+        {"Well.<think>see</think> then", NULL, "Well.seethen", 2, {5, 8}},
+        {"<think>see here</think>Well", "here", "see ", 1, {0}},
+        {"<think>see</think>Well here", "here", "seeWell ", 2, {0, 3}},
+        {"<think>see</think>here", "here", "see", 1, {0}},
+        {"Well <thin", NULL, "Well <thin", 0, {0}},
+    };
+    const or_chat_t *chat = NULL;
+    assert_int_equal(or_chat_by_name("qwen3", &chat), OR_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const or_wire_bytes_t stop = {(const uint8_t *)cases[i].stop,
+                                      cases[i].stop != NULL ? (uint32_t)strlen(cases[i].stop) : 0};
+        int32_t *ids = NULL;
+        size_t count = 0;
+        or_completion_t completion;
+        bool stopped = false;
+        assert_int_equal(or_tokenize(vocab, cases[i].text, strlen(cases[i].text),
+                                     OR_TOKENIZE_CONTINUES, &ids, &count),
+                         OR_OK);
+        assert_int_equal(or_completion_init(&completion, vocab, chat, OR_THINKING_USUAL, false,
+                                            &stop, stop.length > 0),
+                         OR_OK);
+        for (size_t k = 0; k < count && !stopped; k++) {
+            assert_int_equal(or_completion_push(&completion, ids[k], &stopped), OR_OK);
+        }
+        assert_int_equal(or_completion_finish(&completion), OR_OK);
+        assert_int_equal(completion.length, strlen(cases[i].expected));
+        assert_memory_equal(completion.bytes, cases[i].expected, completion.length);
+        assert_int_equal(completion.change_count, cases[i].change_count);
+        for (uint32_t k = 0; k < completion.change_count; k++) {
+            assert_int_equal(completion.changes[k], cases[i].changes[k]);
+        }
+        or_completion_fini(&completion);
+        free(ids);
+    }
+}
+
+// A model that changes its mind without end makes no list without end, and ends as one that answers.
+static void changes_have_an_end(void **state)
+{
+    (void)state;
+    const or_chat_t *chat = NULL;
+    or_completion_t completion;
+    int32_t *ids = NULL;
+    size_t count = 0;
+    static const char text[] = "<think>a</think>b";
+    assert_int_equal(or_chat_by_name("qwen3", &chat), OR_OK);
+    assert_int_equal(or_tokenize(vocab, text, sizeof text - 1, OR_TOKENIZE_CONTINUES, &ids, &count),
+                     OR_OK);
+    assert_int_equal(
+        or_completion_init(&completion, vocab, chat, OR_THINKING_USUAL, false, NULL, 0), OR_OK);
+    for (size_t i = 0; i < 100 * count; i++) {
+        bool stopped;
+        assert_int_equal(or_completion_push(&completion, ids[i % count], &stopped), OR_OK);
+    }
+    assert_int_equal(completion.change_count, OR_PART_CHANGES_MAX);
+    assert_int_equal(OR_PART_CHANGES_MAX % 2, 0);
+    or_completion_fini(&completion);
+    free(ids);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_without_stops_is_the_text),
         cmocka_unit_test(it_ends_before_the_first_stop_string),
         cmocka_unit_test(a_token_may_complete_several_stop_strings),
+        cmocka_unit_test(thoughts_are_told_apart),
+        cmocka_unit_test(changes_have_an_end),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

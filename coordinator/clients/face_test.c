@@ -371,7 +371,9 @@ static void a_conversation_is_written_as_the_template_has_it(void **state)
     static const or_chat_turn_t turns[] = {{.role = "user", .content = "Hello", .length = 5}};
     int32_t *ids;
     size_t count;
-    assert_int_equal(or_chat_tokenize(w->config.chat, w->vocab, turns, 1, &ids, &count), OR_OK);
+    assert_int_equal(
+        or_chat_tokenize(w->config.chat, w->vocab, OR_THINKING_USUAL, turns, 1, &ids, &count),
+        OR_OK);
     join_target(w);
     join_face(w, true);
     or_message_t said = {.type = OR_MSG_GENERATE_REQUEST,

@@ -88,6 +88,8 @@ static or_generate_delta_t make_delta(const or_csession_t *session, uint32_t cou
         .text = text_bytes > 0 ? text + session->stream.told.text : NULL,
         .text_bytes = (uint32_t)text_bytes,
         .text_offset = session->stream.told.text,
+        .part_changes = session->text.changes,
+        .part_change_count = session->text.change_count,
         .finish = over ? session->finish : OR_FINISH_NONE,
         .error = over ? session->error : "",
         .error_code = over ? session->error_code : 0,

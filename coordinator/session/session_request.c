@@ -225,8 +225,8 @@ static or_status_t render(const or_session_target_t *target, const or_generate_r
                                     .content = (const char *)message->content,
                                     .length = message->content_bytes};
     }
-    or_status_t status =
-        or_chat_tokenize(target->chat, target->vocab, turns, request->message_count, ids, count);
+    or_status_t status = or_chat_tokenize(target->chat, target->vocab, request->thinking, turns,
+                                          request->message_count, ids, count);
     free(turns);
     return status;
 }
@@ -388,7 +388,8 @@ or_status_t or_csession_create(const or_session_target_t *target, or_session_id_
         status = make_policy(request, session);
     }
     if (status == OR_OK) {
-        status = or_completion_init(&session->text, target->vocab,
+        const or_chat_t *chat = request->message_count > 0 ? target->chat : NULL;
+        status = or_completion_init(&session->text, target->vocab, chat, request->thinking,
                                     prompt_is_blank(target->vocab, session), request->stop,
                                     request->stop_count);
     }

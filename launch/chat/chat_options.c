@@ -17,6 +17,10 @@ static const or_option_t table[] = {
     {"chat-template", NULL, OR_OPTION_STRING, offsetof(or_chat_config_t, chat_template), "NAME",
      "how the conversation becomes a prompt: a family of chat models, or none for a plain play of "
      "User and Assistant; not given: as the model's file says"},
+    {"thinking", NULL, OR_OPTION_STRING, offsetof(or_chat_config_t, thinking), "HOW",
+     "whether a model thinks before it answers, where its template can be told so: off, on, low, "
+     "medium or high; not given: "
+     "as the template does it"},
     {"color", NULL, OR_OPTION_FLAG, offsetof(or_chat_config_t, colour), NULL,
      "on a terminal, show drafted and corrected words in two colours (NO_COLOR turns it off too)"},
     {.type = OR_OPTION_PART,
@@ -51,6 +55,10 @@ bool or_chat_config_is_plain(const or_chat_config_t *config)
 or_status_t or_chat_config_check(const or_chat_config_t *config)
 {
     const or_chat_t *chat;
+    uint32_t thinking;
+    if (config->thinking != NULL && or_thinking_by_name(config->thinking, &thinking) != OR_OK) {
+        return or_fail(OR_ERR_INVALID, "--thinking: %s", or_error_text());
+    }
     if (config->chat_template == NULL || or_chat_config_is_plain(config)) {
         return OR_OK;
     }

@@ -8,6 +8,7 @@ typedef struct {
     or_generate_config_t generate;
     char *system;        // NULL: none
     char *chat_template; // NULL: the model's own; or a family's name, or "none"
+    char *thinking;      // NULL: as the template does it; or a name (common/text/chat/chat.h)
     bool colour;
 } or_chat_config_t;
 

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/base/interrupt.h"
 #include "common/decode/methods.h"
+#include "common/text/chat/chat.h"
 #include "launch/generate/output.h"
 
 #define PLAY_STOP "\nUser:" // begins the user's line of a play
@@ -175,91 +177,6 @@ or_status_t or_chat_history_save(const or_chat_history_t *history, const char *p
     return written ? OR_OK : or_fail(OR_ERR_IO, "cannot write %s: %s", path, strerror(errno));
 }
 
-// ---- an answer in colours ----
-
-// Remember who wrote the tokens until their text is here.
-static or_status_t take_tokens(or_chat_painter_t *painter, const or_generate_delta_t *delta)
-{
-    size_t more = delta->origin_count;
-    if (more == 0 || delta->token_end_count != more) {
-        return OR_OK; // an old coordinator, or one that does not say
-    }
-    if (painter->count + more > painter->capacity) {
-        size_t larger = 2 * (painter->count + more);
-        uint64_t *ends = realloc(painter->ends, larger * sizeof *ends);
-        painter->ends = ends != NULL ? ends : painter->ends;
-        uint8_t *origins = realloc(painter->origins, larger);
-        painter->origins = origins != NULL ? origins : painter->origins;
-        if (ends == NULL || origins == NULL) {
-            return or_fail(OR_ERR_NO_MEMORY, "no memory for the colours of an answer");
-        }
-        painter->capacity = larger;
-    }
-    memcpy(painter->ends + painter->count, delta->token_ends, more * sizeof *painter->ends);
-    memcpy(painter->origins + painter->count, delta->origins, more);
-    painter->count += more;
-    return OR_OK;
-}
-
-// Colours change between characters, never inside one.
-static void choose_colour(or_chat_painter_t *painter, uint64_t at, char byte)
-{
-    while (painter->first < painter->count && painter->ends[painter->first] <= at) {
-        painter->first++;
-    }
-    if (!painter->colour || painter->first == painter->count ||
-        ((unsigned char)byte & 0xC0) == 0x80) {
-        return;
-    }
-    bool drafted = painter->origins[painter->first] != 0;
-    if (!painter->written || drafted != painter->drafted) {
-        fputs(drafted ? OR_CHAT_DRAFTED : OR_CHAT_CORRECTED, painter->out);
-        painter->written = true;
-        painter->drafted = drafted;
-    }
-}
-
-static void print_byte(or_chat_painter_t *painter, uint64_t at, char byte)
-{
-    if (!painter->begun && is_space(byte)) {
-        return;
-    }
-    painter->begun = true;
-    choose_colour(painter, at, byte);
-    bool control = ((unsigned char)byte < ' ' && byte != '\n' && byte != '\t') || byte == 0x7F;
-    putc(control && painter->terminal ? '?' : byte, painter->out);
-}
-
-static or_status_t painter_take(or_chat_painter_t *painter, const or_generate_delta_t *delta)
-{
-    char *text = NULL;
-    size_t length = 0;
-    or_status_t status = take_tokens(painter, delta);
-    if (status != OR_OK) {
-        return status;
-    }
-    painter->out = open_memstream(&text, &length);
-    if (painter->out == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for an answer");
-    }
-    for (uint32_t i = 0; i < delta->text_bytes; i++) {
-        print_byte(painter, delta->text_offset + i, (char)delta->text[i]);
-    }
-    status = fclose(painter->out) == 0 ? or_output_write(text, length)
-                                       : or_fail(OR_ERR_NO_MEMORY, "no memory for an answer");
-    painter->out = NULL;
-    free(text);
-    return status;
-}
-
-static or_status_t painter_end(or_chat_painter_t *painter)
-{
-    const char *end = painter->written ? OR_CHAT_NO_COLOUR "\n" : "\n";
-    painter->begun = painter->written = false;
-    painter->first = painter->count = 0;
-    return or_output_write(end, strlen(end));
-}
-
 // ---- the conversation ----
 
 // Colours are for a terminal whose user has not turned them off (no-color.org).
@@ -291,8 +208,8 @@ void or_conversation_fini(or_conversation_t *talk)
     or_writer_close(&talk->writer);
     remove_at(&talk->history, 0, talk->history.count);
     free(talk->history.messages);
-    free(talk->painter.ends);
-    free(talk->painter.origins);
+    or_chat_painter_fini(&talk->painter);
+    free(talk->answer);
     *talk = (or_conversation_t){0};
 }
 
@@ -303,11 +220,36 @@ static or_status_t choose_seed(or_conversation_t *talk)
     return talk->draws_seeds ? or_generate_seed_parse("random", &talk->seed) : OR_OK;
 }
 
+static or_status_t keep_answer(or_conversation_t *talk, const or_generate_delta_t *delta)
+{
+    if (!or_array_reserve(&talk->answer, &talk->answer_capacity, talk->answer_bytes,
+                          delta->text_bytes, 1)) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for an answer");
+    }
+    for (uint32_t i = 0, end; i < delta->text_bytes; i = end) {
+        if (!or_generate_delta_is_thought(delta, i, &end)) {
+            memcpy(talk->answer + talk->answer_bytes, delta->text + i, end - i);
+            talk->answer_bytes += end - i;
+        }
+    }
+    return OR_OK;
+}
+
 static or_status_t take(void *context, const or_generate_delta_t *delta)
 {
     or_conversation_t *talk = context;
     talk->error_code = delta->finish == OR_FINISH_ERROR ? delta->error_code : 0;
-    return painter_take(&talk->painter, delta);
+    or_status_t status = keep_answer(talk, delta);
+    return status == OR_OK ? or_chat_painter_take(&talk->painter, delta) : status;
+}
+
+static uint32_t thinking_of(const or_chat_config_t *config)
+{
+    uint32_t thinking = OR_THINKING_USUAL;
+    if (config->thinking != NULL) {
+        (void)or_thinking_by_name(config->thinking, &thinking); // which was checked
+    }
+    return thinking;
 }
 
 // Ask for an answer to the conversation as a play, or as turns for the coordinator to render.
@@ -329,10 +271,12 @@ static or_status_t write_answer(or_conversation_t *talk, or_report_t *report)
         request.stop = &stop;
         request.stop_count = 1;
     } else {
+        request.thinking = thinking_of(talk->config);
         request.messages = talk->history.messages;
         request.message_count = talk->history.count;
     }
     talk->error_code = 0;
+    talk->answer_bytes = 0;
     if (status == OR_OK) {
         status = or_writer_write(talk->writer, &request, or_interrupt_count(), take, talk, report);
     }
@@ -440,8 +384,8 @@ static void print_figures(const or_conversation_t *talk, or_report_t *report)
 // taken back.
 static or_status_t keep(or_conversation_t *talk, const or_report_t *report)
 {
-    const char *text = report->text;
-    size_t length = report->text_bytes;
+    const char *text = talk->answer;
+    size_t length = talk->answer_bytes;
     while (length > 0 && is_space(text[length - 1])) {
         length--;
     }
@@ -461,8 +405,14 @@ static or_status_t answer(or_conversation_t *talk)
     or_report_t report = {.lossy = or_accept_rule_is_lossy(talk->request->accept_rule)};
     or_status_t status = write_answer(talk, &report);
     if (status == OR_OK || report.text_bytes > 0) {
-        or_status_t ended = painter_end(&talk->painter);
+        or_status_t ended = or_chat_painter_end(&talk->painter);
         status = status == OR_OK ? ended : status;
+    }
+    if (status == OR_OK && report.text_bytes > 0 && talk->answer_bytes == 0) {
+        fprintf(
+            stderr,
+            "note: all %zu tokens are a thought, and there is no answer yet; -n gives it more\n",
+            report.token_count);
     }
     if (status == OR_OK) {
         status = keep(talk, &report);

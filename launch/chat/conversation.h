@@ -5,9 +5,8 @@
 // first. Main thread.
 #pragma once
 
-#include <stdio.h>
-
 #include "launch/chat/chat_options.h"
+#include "launch/chat/painter.h"
 #include "launch/generate/writer.h"
 
 // The turns as the user and the model have them:
@@ -22,30 +21,6 @@ typedef struct {
     uint32_t count, capacity;
 } or_chat_history_t;
 
-// An answer as it streams: the drafter's guesses in one colour, what the target wrote itself in another.
-//
-//     tokens      |Once| upon| a| time|       ends: where the text ends after each
-//     drafted        0     1    1    0
-//     text         Once upon a time           comes when it is settled, later than its tokens perhaps
-//
-// White space before the first word is not printed. On a terminal control characters are shown as "?": a model's text moves no
-// cursor.
-typedef struct {
-    bool colour;   // else plain text
-    bool terminal; // somebody sees the answers
-    bool begun;    // something but white space was printed
-    bool written;  // in the drafted colour, or in the target's own, as is `drafted`
-    bool drafted;
-    uint64_t *ends;   // malloc'd, of the tokens that are not printed yet ...
-    uint8_t *origins; // ... and whether they were guesses
-    size_t first, count, capacity;
-    FILE *out; // where a delta is painted before it is written
-} or_chat_painter_t;
-
-#define OR_CHAT_DRAFTED "\033[32m"   // green
-#define OR_CHAT_CORRECTED "\033[33m" // yellow
-#define OR_CHAT_NO_COLOUR "\033[0m"
-
 typedef struct {
     const or_chat_config_t *config;
     const or_generate_request_t *request; // what does not change from answer to answer
@@ -57,6 +32,8 @@ typedef struct {
     bool plain;             // without a template
     uint32_t context;       // tokens that fit; 0: not met yet
     double tokens_per_byte; // of the last prompt
+    char *answer;           // malloc'd: the last answer's text without thoughts
+    size_t answer_bytes, answer_capacity;
     uint32_t error_code; // or_wire_error_t of the last failure; 0: it was none of the coordinator's
     // Sums over all answers so far:
     uint32_t answers;

@@ -379,6 +379,22 @@ const char *or_guess_source_name(uint32_t source)
     return name_of(names, sizeof names / sizeof *names, source);
 }
 
+bool or_generate_delta_is_thought(const or_generate_delta_t *delta, uint32_t at, uint32_t *end)
+{
+    const uint64_t place = delta->text_offset + at;
+    bool is_thought = false;
+    *end = delta->text_bytes;
+    for (uint32_t i = 0; i < delta->part_change_count; i++) {
+        if (delta->part_changes[i] > place) {
+            const uint64_t left = delta->part_changes[i] - place;
+            *end = left < delta->text_bytes - at ? at + (uint32_t)left : delta->text_bytes;
+            break;
+        }
+        is_thought = !is_thought;
+    }
+    return is_thought;
+}
+
 const char *or_draft_policy_name(uint32_t policy)
 {
     return policy == OR_POLICY_FIXED ? "fixed" : policy == OR_POLICY_AUTO ? "auto" : NULL;

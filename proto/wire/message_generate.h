@@ -9,7 +9,8 @@
 
 // Limits of a request's stop strings. OpenAI's API has four; each costs time at every token.
 #define OR_STOP_STRINGS_MAX 16u
-#define OR_STOP_BYTES_MAX 256u // of each
+#define OR_STOP_BYTES_MAX 256u  // of each
+#define OR_PART_CHANGES_MAX 64u // even: a text with more ends as an answer
 
 typedef enum {
     OR_POLICY_FIXED, // every round gets what was asked for
@@ -67,6 +68,7 @@ typedef struct {
     // A conversation instead of a prompt. It is written out by the model's own template.
     const or_chat_message_t *messages;
     uint32_t message_count;
+    uint32_t thinking; // or_thinking_t (common/text/chat/chat.h), for a conversation
 } or_generate_request_t;
 
 #define OR_STATS_LEVELS 16u // beyond, nothing is counted by depth or rank
@@ -144,7 +146,14 @@ typedef struct {
     const or_draft_tree_t *tree;
     const uint32_t *tree_accepted;
     uint32_t tree_accepted_count;
+    // Of a conversation's answer: where its text changes from answer to thought and back, in bytes from its beginning,
+    // ascending, as far as is known. It begins as an answer.
+    const uint64_t *part_changes;
+    uint32_t part_change_count; // at most OR_PART_CHANGES_MAX
 } or_generate_delta_t;
+
+// Is the text that begins `at` bytes from a delta's own text a thought? *end: where it changes, or the delta's end.
+bool or_generate_delta_is_thought(const or_generate_delta_t *delta, uint32_t at, uint32_t *end);
 
 // The client goes on after a lost connection.
 typedef struct {

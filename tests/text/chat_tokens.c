@@ -1,7 +1,7 @@
-// chat-tokens - converts conversations to token ids, for test_chat_templates.py.
+// chat-tokens - converts conversations to token ids, for the tests of templates here.
 //
 // chat-tokens VOCABULARY FAMILY: a line of JSON in, a line of ids out. [{"role": .., "content": ..}, ..] is a conversation;
-// a string is text with special tokens written in it.
+// a string is text with special tokens written in it. chat-tokens VOCABULARY FAMILY THINKING: --thinking of the programs. The family "-" is that of the file's own template.
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -10,6 +10,8 @@
 
 #include "common/text/chat/chat.h"
 #include "common/text/tokenizer.h"
+
+static uint32_t thinking = OR_THINKING_USUAL;
 
 static or_status_t tokenize_turns(const or_chat_t *chat, const or_vocab_t *vocab,
                                   const json_t *list, int32_t **ids, size_t *count)
@@ -25,7 +27,7 @@ static or_status_t tokenize_turns(const or_chat_t *chat, const or_vocab_t *vocab
         turns[i] = (or_chat_turn_t){json_string_value(json_object_get(turn, "role")),
                                     json_string_value(content), json_string_length(content)};
     }
-    return or_chat_tokenize(chat, vocab, turns, turn_count, ids, count);
+    return or_chat_tokenize(chat, vocab, thinking, turns, turn_count, ids, count);
 }
 
 static or_status_t answer(const or_chat_t *chat, const or_vocab_t *vocab, const char *line)
@@ -53,13 +55,18 @@ int main(int argc, char **argv)
     const or_chat_t *chat = NULL;
     char *line = NULL;
     size_t room = 0;
-    or_status_t status = argc == 3 ? or_gguf_open(argv[1], &gguf)
-                                   : or_fail(OR_ERR_INVALID, "chat-tokens VOCABULARY FAMILY");
+    or_status_t status = argc == 3 || argc == 4
+                             ? or_gguf_open(argv[1], &gguf)
+                             : or_fail(OR_ERR_INVALID, "chat-tokens VOCABULARY FAMILY");
     if (status == OR_OK) {
         status = or_vocab_load(gguf, &vocab);
     }
     if (status == OR_OK) {
-        status = or_chat_by_name(argv[2], &chat);
+        status = strcmp(argv[2], "-") == 0 ? or_chat_of_model(gguf, &chat)
+                                           : or_chat_by_name(argv[2], &chat);
+    }
+    if (status == OR_OK && argc == 4) {
+        status = or_thinking_by_name(argv[3], &thinking);
     }
     while (status == OR_OK && getline(&line, &room, stdin) > 0) {
         status = answer(chat, vocab, line);

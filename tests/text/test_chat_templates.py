@@ -64,6 +64,25 @@ TEMPLATES = {
     "vicuna": ("llama-spm", APART + "{{ bos_token }}{% if system %}{{ system | trim + '\n\n' }}{% endif %}" + EACH + USER
                + "{{ 'USER: ' + message['content'] | trim + '\n' }}" + OTHER + "{{ 'ASSISTANT: ' + message['content'] | trim + eos_token + '\n' }}"
                + FI + END + "{{ 'ASSISTANT:' }}"),
+    "phi-4": ("qwen2", TURNS + "{{ '<|im_start|>' + m['role'] + '<|im_sep|>' + m['content'] + '<|im_end|>' }}" + END + "{{ '<|im_start|>assistant<|im_sep|>' }}"),
+    "granite": ("qwen2", TURNS + "{{ '<|start_of_role|>' + m['role'] + '<|end_of_role|>' + m['content'] + '<|end_of_text|>\n' }}" + END
+                + "{{ '<|start_of_role|>assistant<|end_of_role|>' }}"),
+    "deepseek-v3": ("llama-bpe", APART + "{{ bos_token + system }}" + EACH + USER + "{{ '<｜User｜>' + message['content'] }}"
+                    + OTHER + "{{ '<｜Assistant｜>' + message['content'] + '<｜end▁of▁sentence｜>' }}" + FI + END + "{{ '<｜Assistant｜>' }}"),
+    "deepseek-v3.1": ("llama-bpe", APART + "{{ bos_token + system }}" + EACH + USER + "{{ '<｜User｜>' + message['content'] }}" + OTHER
+                      + "{{ '<｜Assistant｜></think>' + message['content'] + '<｜end▁of▁sentence｜>' }}" + FI + END + "{{ '<｜Assistant｜></think>' }}"),
+    "deepseek-v2": ("llama-spm", APART + "{{ bos_token }}{% if system %}{{ system + '\n\n' }}{% endif %}" + EACH + USER
+                    + "{{ 'User: ' + message['content'] + '\n\n' }}" + OTHER + "{{ 'Assistant: ' + message['content'] + eos_token }}" + FI + END
+                    + "{{ 'Assistant:' }}"),
+    "command-r": ("llama-bpe", APART + "{{ bos_token }}{% if system %}{{ '<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>' + system + '<|END_OF_TURN_TOKEN|>' }}{% endif %}"
+                  + EACH + "{{ '<|START_OF_TURN_TOKEN|>' + ('<|USER_TOKEN|>' if message['role'] == 'user' else '<|CHATBOT_TOKEN|>') + message['content'].strip()"
+                  + " + '<|END_OF_TURN_TOKEN|>' }}" + END + "{{ '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' }}"),
+    "olmo2": ("llama-spm", APART + "{{ bos_token }}{% if system %}{{ '<|system|>\n' + system + '\n' }}{% endif %}" + EACH + USER
+              + "{{ '<|user|>\n' + message['content'] + '\n' }}" + OTHER + "{{ '<|assistant|>\n' + message['content'] + eos_token + '\n' }}" + FI + END
+              + "{{ '<|assistant|>\n' }}"),
+    "ernie4.5": ("qwen2", "{{ '<|begin_of_sentence|>' }}" + TURNS + "{% if m['role'] == 'user' %}{{ 'User: ' + m['content'] + '\n' }}"
+                 + "{% elif m['role'] == 'assistant' %}{{ 'Assistant: ' + m['content'] + '<|end_of_sentence|>' }}{% else %}{{ m['content'] + '\n' }}{% endif %}"
+                 + END + "{{ 'Assistant: ' }}"),
 }
 BEGIN = {"qwen2": "", "llama-bpe": "<|begin_of_text|>", "llama-spm": "<s>", "phi-3": "<s>"}
 WORDS = ["Hello", "how", "are", "you", "\n", "  ", "I'm", "1234", "naïve", "日本", "😀", "don't", "```c\nint x;\n```", "- item", "?", "a" * 40, "▁", "<b>", "[x]"]

@@ -15,7 +15,8 @@
 
 typedef struct {
     const or_vocab_t *vocab;
-    char *text; // since the last token of the markup: not tokenised yet
+    uint32_t thinking; // or_thinking_t
+    char *text;        // since the last token of the markup: not tokenised yet
     size_t length;
     size_t capacity;
     bool continues; // the text follows other text, or a token that takes no space after it
@@ -153,21 +154,37 @@ static or_status_t check_roles(const or_chat_turn_t *turns, size_t count)
     return OR_OK;
 }
 
-// Check the order of turns, for families that know one order alone.
+// Why a turn cannot stand where it does; NULL: it can. `before` is the turn before it, NULL for the first.
+static const char *why_misplaced(const or_chat_t *chat, const or_chat_turn_t *turn,
+                                 const or_chat_turn_t *before)
+{
+    bool system_alone = chat->system_place != OR_CHAT_SYSTEM_TURN ||
+                        (chat->order & OR_CHAT_ALTERNATES) == OR_CHAT_ALTERNATES;
+    bool follows_user = before != NULL && is_role(before, "user");
+    if (is_role(turn, "system")) {
+        return before != NULL && system_alone ? "a system message comes first" : NULL;
+    }
+    if (is_role(turn, "assistant")) {
+        return (chat->order & OR_CHAT_ANSWERS_SINGLE) != 0 && !follows_user
+                   ? "an assistant's message follows a user's"
+                   : NULL;
+    }
+    return (chat->order & OR_CHAT_QUESTIONS_SINGLE) != 0 && follows_user
+               ? "user and assistant take turns"
+               : NULL;
+}
+
 static or_status_t check_order(const or_chat_t *chat, const or_chat_turn_t *turns, size_t count)
 {
-    size_t first = is_role(&turns[0], "system") ? 1 : 0;
-    for (size_t i = first; i < count; i++) {
-        const char *due = (i - first) % 2 == 0 ? "user" : "assistant";
-        if (!is_role(&turns[i], due)) {
-            return or_fail(
-                OR_ERR_INVALID,
-                "message %zu: the role is %s, and in the chat template %s it must be %s: user "
-                "and assistant take turns, after one system message at most",
-                i + 1, turns[i].role, chat->name, due);
+    for (size_t i = 0; i < count; i++) {
+        const char *why = why_misplaced(chat, &turns[i], i > 0 ? &turns[i - 1] : NULL);
+        if (why != NULL) {
+            return or_fail(OR_ERR_INVALID,
+                           "message %zu: the role is %s, and in the chat template %s %s", i + 1,
+                           turns[i].role, chat->name, why);
         }
     }
-    if (!is_role(&turns[count - 1], "user")) {
+    if ((chat->order & OR_CHAT_USER_LAST) != 0 && !is_role(&turns[count - 1], "user")) {
         return or_fail(OR_ERR_INVALID,
                        "in the chat template %s the last message must be the user's", chat->name);
     }
@@ -182,34 +199,108 @@ static bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static or_status_t write_words(writer_t *writer, const or_chat_t *chat, const or_chat_turn_t *turn)
+typedef struct {
+    const char *text;
+    size_t length;
+} words_t;
+
+static words_t without_spaces(words_t words)
 {
-    const char *text = turn->content;
-    size_t length = turn->length;
-    while (chat->trims && length > 0 && is_space(text[length - 1])) {
-        length--;
+    while (words.length > 0 && is_space(words.text[words.length - 1])) {
+        words.length--;
     }
-    while (chat->trims && length > 0 && is_space(text[0])) {
-        text++;
-        length--;
+    while (words.length > 0 && is_space(words.text[0])) {
+        words.text++;
+        words.length--;
     }
-    return write_content(writer, text, length);
+    return words;
+}
+
+static words_t without_lines(words_t words)
+{
+    while (words.length > 0 && words.text[0] == '\n') {
+        words.text++;
+        words.length--;
+    }
+    return words;
+}
+
+// An assistant's words without the thoughts before them.
+static words_t without_thoughts(words_t words, or_chat_thoughts_t thoughts)
+{
+    static const char end[] = "</think>";
+    const size_t length = sizeof end - 1;
+    const char *found;
+    bool any = false;
+    while (words.length > 0 && (found = memmem(words.text, words.length, end, length)) != NULL) {
+        words.length -= (size_t)(found + length - words.text);
+        words.text = found + length;
+        any = true;
+    }
+    return any && thoughts == OR_CHAT_THOUGHTS_GO_LINES ? without_lines(words) : words;
+}
+
+// The markup of a conversation's first system message; NULL: that of any other.
+static const or_chat_markup_t *head_of(const or_chat_t *chat, uint32_t thinking)
+{
+    return thinking >= OR_THINKING_ON && chat->head_thinking.before != NULL ? &chat->head_thinking
+           : chat->head.before != NULL                                      ? &chat->head
+                                                                            : NULL;
+}
+
+static const or_chat_markup_t *markup_of(const or_chat_t *chat, uint32_t thinking,
+                                         const or_chat_turn_t *turn, bool first)
+{
+    const or_chat_markup_t *head = head_of(chat, thinking);
+    return first && is_role(turn, "system") && head != NULL ? head
+           : is_role(turn, "system")                        ? &chat->system
+           : is_role(turn, "user")                          ? &chat->user
+                                                            : &chat->assistant;
+}
+
+static words_t words_of(const or_chat_t *chat, const or_chat_turn_t *turn,
+                        const or_chat_markup_t *markup)
+{
+    words_t words = {turn->content, turn->length};
+    if (is_role(turn, "assistant") && chat->thoughts != OR_CHAT_THOUGHTS_STAY) {
+        words = without_thoughts(words, chat->thoughts);
+    }
+    words = markup->drops_lines ? without_lines(words) : words;
+    return markup->drops_spaces ? without_spaces(words) : words;
+}
+
+static bool wants_suffix(const or_chat_t *chat, uint32_t thinking, const or_chat_turn_t *turn)
+{
+    if (thinking != OR_THINKING_OFF || chat->silent_suffix == NULL || !is_role(turn, "user")) {
+        return false;
+    }
+    size_t length = strlen(chat->silent_suffix);
+    return turn->length < length ||
+           memcmp(turn->content + turn->length - length, chat->silent_suffix, length) != 0;
 }
 
 // Write a turn. `inside` is a system message that stands inside this turn, before its words, or
-// NULL.
+// NULL. `first`: no turn stands before it.
 static or_status_t write_turn(writer_t *writer, const or_chat_t *chat, const or_chat_turn_t *turn,
-                              const or_chat_turn_t *inside)
+                              const or_chat_turn_t *inside, bool first)
 {
-    const or_chat_markup_t *markup = is_role(turn, "system") ? &chat->system
-                                     : is_role(turn, "user") ? &chat->user
-                                                             : &chat->assistant;
+    const or_chat_markup_t *markup = markup_of(chat, writer->thinking, turn, first);
+    const words_t words = words_of(chat, turn, markup);
+    if (markup->skips_empty && words.length == 0) {
+        return OR_OK;
+    }
     or_status_t status = write_markup(writer, markup->before);
     if (status == OR_OK && inside != NULL) {
-        status = write_turn(writer, chat, inside, NULL);
+        status = write_turn(writer, chat, inside, NULL, false);
+    }
+    if (status == OR_OK && markup->lead != NULL && words.length > 0) {
+        status = write_markup(writer, markup->lead);
     }
     if (status == OR_OK) {
-        status = write_words(writer, chat, turn);
+        status = write_content(writer, words.text, words.length);
+    }
+    if (status == OR_OK && wants_suffix(chat, writer->thinking, turn)) {
+        status = write_markup(writer, chat->silent_suffix);
     }
     return status == OR_OK ? write_markup(writer, markup->after) : status;
 }
@@ -217,26 +308,84 @@ static or_status_t write_turn(writer_t *writer, const or_chat_t *chat, const or_
 static or_status_t write_turns(writer_t *writer, const or_chat_t *chat, const or_chat_turn_t *turns,
                                size_t count)
 {
-    bool moves = chat->system_place != OR_CHAT_SYSTEM_TURN && is_role(&turns[0], "system");
+    bool moves = chat->system_place >= OR_CHAT_SYSTEM_IN_FIRST && is_role(&turns[0], "system");
     size_t place = chat->system_place == OR_CHAT_SYSTEM_IN_FIRST ? 1 : count - 1;
     or_status_t status = OR_OK;
-    for (size_t i = moves ? 1 : 0; status == OR_OK && i < count; i++) {
-        status = write_turn(writer, chat, &turns[i], moves && i == place ? &turns[0] : NULL);
+    const or_chat_markup_t *head = head_of(chat, writer->thinking);
+    bool always = head != NULL && (chat->head_always || head == &chat->head_thinking);
+    if (always && !is_role(&turns[0], "system")) {
+        const or_chat_turn_t none = {.role = "system", .content = ""};
+        status = write_turn(writer, chat, &none, NULL, true);
     }
-    return status == OR_OK ? write_markup(writer, chat->opening) : status;
+    for (size_t i = moves ? 1 : 0; status == OR_OK && i < count; i++) {
+        const or_chat_turn_t *inside = moves && i == place ? &turns[0] : NULL;
+        status = write_turn(writer, chat, &turns[i], inside, i == 0);
+    }
+    return status == OR_OK ? write_markup(writer, or_chat_opening(chat, writer->thinking)) : status;
 }
 
-or_status_t or_chat_tokenize(const or_chat_t *chat, const or_vocab_t *vocab,
+static const char *preface_of(const or_chat_t *chat, uint32_t thinking)
+{
+    return thinking == OR_THINKING_LOW && chat->preface_low != NULL     ? chat->preface_low
+           : thinking == OR_THINKING_HIGH && chat->preface_high != NULL ? chat->preface_high
+                                                                        : chat->preface;
+}
+
+const char *or_chat_opening(const or_chat_t *chat, uint32_t thinking)
+{
+    bool usual = thinking == OR_THINKING_USUAL || (thinking != OR_THINKING_OFF) == chat->thinks;
+    return usual                         ? chat->opening
+           : thinking == OR_THINKING_OFF ? chat->opening_silent
+                                         : chat->opening_thinking;
+}
+
+static or_status_t check_thinking(const or_chat_t *chat, uint32_t thinking)
+{
+    if (or_chat_opening(chat, thinking) != NULL) {
+        return OR_OK;
+    }
+    return or_fail(OR_ERR_INVALID,
+                   thinking == OR_THINKING_OFF
+                       ? "models of the chat template %s think before every answer: that cannot "
+                         "be turned off"
+                       : "models of the chat template %s do not think before they answer",
+                   chat->name);
+}
+
+or_status_t or_thinking_by_name(const char *name, uint32_t *thinking)
+{
+    static const char *const names[] = {[OR_THINKING_OFF] = "off",
+                                        [OR_THINKING_ON] = "on",
+                                        [OR_THINKING_LOW] = "low",
+                                        [OR_THINKING_MEDIUM] = "medium",
+                                        [OR_THINKING_HIGH] = "high"};
+    for (uint32_t i = OR_THINKING_OFF; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(names[i], name) == 0) {
+            *thinking = i;
+            return OR_OK;
+        }
+    }
+    return or_fail(OR_ERR_INVALID, "'%s': write off, on, low, medium or high", name);
+}
+
+or_status_t or_chat_tokenize(const or_chat_t *chat, const or_vocab_t *vocab, uint32_t thinking,
                              const or_chat_turn_t *turns, size_t count, int32_t **ids_p,
                              size_t *count_p)
 {
     or_status_t status = check_roles(turns, count);
-    if (status == OR_OK && chat->alternates) {
+    if (status == OR_OK) {
         status = check_order(chat, turns, count);
     }
-    writer_t writer = {.vocab = vocab};
+    if (status == OR_OK) {
+        status = check_thinking(chat, thinking);
+    }
+    writer_t writer = {.vocab = vocab, .thinking = thinking};
     if (status == OR_OK && (chat->begins || or_vocab_adds_bos(vocab))) {
         status = write_token(&writer, vocab->bos);
+    }
+    const char *preface = preface_of(chat, thinking);
+    if (status == OR_OK && preface != NULL) {
+        status = write_markup(&writer, preface);
     }
     if (status == OR_OK) {
         status = write_turns(&writer, chat, turns, count);

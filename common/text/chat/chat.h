@@ -28,6 +28,18 @@ typedef struct {
     size_t length;
 } or_chat_turn_t;
 
+// Shall the model think before it answers? Families of models that cannot do otherwise refuse the other.
+typedef enum {
+    OR_THINKING_USUAL, // as the family does it
+    OR_THINKING_OFF,
+    OR_THINKING_ON,
+    OR_THINKING_LOW, // so much: where a family knows no efforts, on
+    OR_THINKING_MEDIUM,
+    OR_THINKING_HIGH,
+} or_thinking_t;
+// "off", "on", "low", "medium" or "high". OR_ERR_INVALID lists the names.
+or_status_t or_thinking_by_name(const char *name, uint32_t *thinking);
+
 // The family of a model's file. OR_ERR_NOT_FOUND if the file has no template, OR_ERR_UNSUPPORTED if its
 // template is not known. Both name the families and the option that chooses one.
 or_status_t or_chat_of_model(const or_gguf_t *gguf, const or_chat_t **chat_p);
@@ -37,7 +49,7 @@ const char *or_chat_name(const or_chat_t *chat);
 
 // Write the prompt in tokens, up to where the assistant begins to write. It has a begin token if the family or the
 // file wants one. *ids_p is malloc'd, the caller frees it. OR_ERR_INVALID, with a sentence for the user: no turn, an
-// unknown role, or an order that the family has no words for. OR_ERR_NO_MEMORY.
-or_status_t or_chat_tokenize(const or_chat_t *chat, const or_vocab_t *vocab,
+// unknown role, an order that the family has no words for, or an or_thinking_t that it cannot do. OR_ERR_NO_MEMORY.
+or_status_t or_chat_tokenize(const or_chat_t *chat, const or_vocab_t *vocab, uint32_t thinking,
                              const or_chat_turn_t *turns, size_t count, int32_t **ids_p,
                              size_t *count_p);

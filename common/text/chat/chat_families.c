@@ -1,39 +1,291 @@
 // The families as their models' published templates have them. A template is recognised by text that only its family
-// writes.
-#include <stdio.h>
-#include <string.h>
-
+// writes. Marks hold no ends of lines, which some files write as "\n" and others as such.
 #include "common/text/chat/chat_internal.h"
 
 #define BOS OR_CHAT_BOS
 #define EOS OR_CHAT_EOS
 
-static const or_chat_t families[] = {
+// ---- how answers are written ----
+
+static const or_chat_reply_t thinks = {
+    .marks = {{"<think>", OR_CHAT_MARK_REASONING}, {"</think>", OR_CHAT_MARK_ANSWER}}};
+
+// Messages for three channels, one behind the other. Only "final" is for the user, or a message without a channel.
+static const or_chat_reply_t harmony = {.marks = {{"<|start|>", OR_CHAT_MARK_HEADER},
+                                                  {"<|channel|>", OR_CHAT_MARK_HEADER},
+                                                  {"<|message|>", OR_CHAT_MARK_BODY},
+                                                  {"<|end|>", OR_CHAT_MARK_HEADER}},
+                                        .thoughts = {"analysis", "commentary"},
+                                        .in_header = true};
+
+static const or_chat_reply_t gemma_channels = {
+    .marks = {{"<|channel>", OR_CHAT_MARK_LINE}, {"<channel|>", OR_CHAT_MARK_ANSWER}}};
+
+static const or_chat_reply_t command = {.marks = {{"<|START_THINKING|>", OR_CHAT_MARK_REASONING},
+                                                  {"<|END_THINKING|>", OR_CHAT_MARK_ANSWER},
+                                                  {"<|START_RESPONSE|>", OR_CHAT_MARK_ANSWER},
+                                                  {"<|END_RESPONSE|>", OR_CHAT_MARK_ANSWER}}};
+
+// ---- the families ----
+
+#define CHATML_TURNS                                                                               \
+    .system = {"<|im_start|>system\n", "<|im_end|>\n"},                                            \
+    .user = {"<|im_start|>user\n", "<|im_end|>\n"},                                                \
+    .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n"}
+
+#define LLAMA3_TURN(role)                                                                          \
+    {                                                                                              \
+        "<|start_header_id|>" role "<|end_header_id|>\n\n", "<|eot_id|>", .drops_spaces = true     \
+    }
+#define LLAMA3_TURNS                                                                               \
+    .system = LLAMA3_TURN("system"), .user = LLAMA3_TURN("user"),                                  \
+    .assistant = LLAMA3_TURN("assistant")
+
+#define HARMONY_PREFACE(effort)                                                                    \
+    "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\n"       \
+    "Knowledge cutoff: 2024-06\n\nReasoning: " effort "\n\n# Valid channels: analysis, "           \
+    "commentary, final. Channel must be included for every message.<|end|>"
+
+// DeepSeek's models differ in what stands before an answer.
+#define DEEPSEEK(before_answers, opens)                                                            \
+    .system = {"", ""}, .user = {"<｜User｜>", ""},                                                \
+    .assistant = {"<｜Assistant｜>" before_answers, "<｜end▁of▁sentence｜>"},                      \
+    .opening = "<｜Assistant｜>" opens, .system_place = OR_CHAT_SYSTEM_FIRST, .begins = true
+
+const or_chat_t or_chat_families[] = {
     {.name = "chatml",
      .marks = {"<|im_start|>", "<|im_end|>"},
-     .never = {"<|im_sep|>"}, // phi-4
+     .never = {"<|im_sep|>", "</think>"}, // phi-4, and those that think
+     CHATML_TURNS,
+     .opening = "<|im_start|>assistant\n"},
+    {.name = "qwen3-thinking", // and others that are made to think
+     .marks = {"<|im_start|>", "assistant\\n<think>\\n' }}", "reasoning_content"},
+     .never = {"<think></think>"}, // nemotron 3
+     CHATML_TURNS,
+     .opening = "<|im_start|>assistant\n<think>\n",
+     .thinks = true,
+     .order = OR_CHAT_USER_LAST,
+     .thoughts = OR_CHAT_THOUGHTS_GO_LINES,
+     .reply = &thinks},
+    {.name = "qwq",
+     .marks = {"<|im_start|>", "assistant\\n<think>\\n' }}"},
+     .never = {"reasoning_content"},
      .system = {"<|im_start|>system\n", "<|im_end|>\n"},
      .user = {"<|im_start|>user\n", "<|im_end|>\n"},
-     .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n"},
-     .opening = "<|im_start|>assistant\n"},
+     .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n", .drops_lines = true},
+     .opening = "<|im_start|>assistant\n<think>\n",
+     .thinks = true,
+     .order = OR_CHAT_USER_LAST,
+     .thoughts = OR_CHAT_THOUGHTS_GO,
+     .reply = &thinks},
+    {.name = "qwen3.5",
+     .marks = {"<|im_start|>", "'<think>\\n' }}", "|trim"},
+     .system = {"<|im_start|>system\n", "<|im_end|>\n", .drops_spaces = true},
+     .user = {"<|im_start|>user\n", "<|im_end|>\n", .drops_spaces = true},
+     .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n", .drops_spaces = true},
+     .opening = "<|im_start|>assistant\n<think>\n",
+     .thinks = true,
+     .opening_silent = "<|im_start|>assistant\n<think>\n\n</think>\n\n",
+     .system_place = OR_CHAT_SYSTEM_FIRST,
+     .order = OR_CHAT_USER_LAST,
+     .thoughts = OR_CHAT_THOUGHTS_GO_LINES,
+     .reply = &thinks},
+    {.name = "smollm3", // without a date and without words of its own in the system's turn
+     .marks = {"<|im_start|>", "Reasoning Mode: "},
+     .head = {"<|im_start|>system\n## Metadata\n\nKnowledge Cutoff Date: June 2025\n"
+              "Reasoning Mode: /think\n\n## Custom Instructions\n\n",
+              "\n\n<|im_end|>\n", .skips_empty = true, .drops_spaces = true},
+     .system = {"<|im_start|>system\n", "<|im_end|>\n"},
+     .user = {"<|im_start|>user\n", "<|im_end|>\n"},
+     .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n", .drops_lines = true},
+     .opening = "<|im_start|>assistant\n",
+     .thinks = true,
+     .system_place = OR_CHAT_SYSTEM_FIRST,
+     .reply = &thinks},
+    {.name = "qwen3",
+     .marks = {"<|im_start|>", "<|im_end|>", "</think>"},
+     .never = {"<think></think>", "|last)", "assistant\\n<think>"}, // nemotron 3, mirothinker
+     CHATML_TURNS,
+     .opening = "<|im_start|>assistant\n",
+     .thinks = true,
+     .opening_silent = "<|im_start|>assistant\n<think>\n\n</think>\n\n",
+     .order = OR_CHAT_USER_LAST,
+     .thoughts = OR_CHAT_THOUGHTS_GO_LINES,
+     .reply = &thinks},
+    {.name = "phi-4",
+     .marks = {"<|im_start|>", "<|im_sep|>"},
+     .system = {"<|im_start|>system<|im_sep|>", "<|im_end|>"},
+     .user = {"<|im_start|>user<|im_sep|>", "<|im_end|>"},
+     .assistant = {"<|im_start|>assistant<|im_sep|>", "<|im_end|>"},
+     .opening = "<|im_start|>assistant<|im_sep|>"},
+    {.name = "harmony", // gpt-oss, without a date in the first message
+     .marks = {"<|start|>", "<|channel|>", "<|message|>"},
+     .preface = HARMONY_PREFACE("medium"),
+     .system = {"<|start|>developer<|message|># Instructions\n\n", "\n\n<|end|>",
+                .skips_empty = true},
+     .user = {"<|start|>user<|message|>", "<|end|>"},
+     .assistant = {"<|start|>assistant<|channel|>final<|message|>", "<|end|>"},
+     .opening = "<|start|>assistant",
+     .thinks = true,
+     .preface_low = HARMONY_PREFACE("low"),
+     .preface_high = HARMONY_PREFACE("high"),
+     .system_place = OR_CHAT_SYSTEM_FIRST,
+     .reply = &harmony},
+    {.name = "gemma4",
+     .marks = {"<|turn>", "<turn|>", "'<|channel>thought\\n<channel|>'"},
+     .system = {"<|turn>system\n", "<turn|>\n", .drops_spaces = true},
+     .user = {"<|turn>user\n", "<turn|>\n", .drops_spaces = true},
+     .assistant = {"<|turn>model\n", "<turn|>\n", .drops_spaces = true},
+     .opening = "<|turn>model\n<|channel>thought\n<channel|>",
+     .opening_thinking = "<|turn>model\n",
+     .head_thinking = {"<|turn>system\n<|think|>\n", "<turn|>\n", .drops_spaces = true},
+     .begins = true,
+     .order = OR_CHAT_ANSWERS,
+     .reply = &gemma_channels},
+    {.name = "deepseek-v3",
+     .marks = {"<｜User｜>", "<｜Assistant｜>"},
+     .never = {"think"},
+     DEEPSEEK("", "")},
+    {.name = "deepseek-r1",
+     .marks = {"<｜User｜>", "<｜Assistant｜><think>\\n"},
+     .never = {"'<｜User｜>' + message['content'] + '"}, // llama.cpp's own
+     DEEPSEEK("", "<think>\n"),
+     .thinks = true,
+     .thoughts = OR_CHAT_THOUGHTS_GO,
+     .reply = &thinks},
+    {.name = "deepseek-v3.1",
+     .marks = {"<｜User｜>", "<｜Assistant｜>", "thinking", "</think>'"},
+     .never = {"'<think></think>'", "thinking_start_token"},
+     DEEPSEEK("</think>", "</think>"),
+     .opening_thinking = "<｜Assistant｜><think>",
+     .order = OR_CHAT_ANSWERS,
+     .thoughts = OR_CHAT_THOUGHTS_GO,
+     .reply = &thinks},
+    {.name = "deepseek-v3.1-empty", // the same with an empty thought
+     .marks = {"<｜User｜>", "<｜Assistant｜>", "thinking", "'<think></think>'"},
+     DEEPSEEK("<think></think>", "<think></think>"),
+     .opening_thinking = "<｜Assistant｜><think>",
+     .order = OR_CHAT_ANSWERS,
+     .thoughts = OR_CHAT_THOUGHTS_GO,
+     .reply = &thinks},
+    {.name = "deepseek-v3.2",
+     .marks = {"<｜User｜>", "｜DSML｜", "thinking_start_token + thinking_end_token"},
+     DEEPSEEK("</think>", "<think></think>"),
+     .opening_thinking = "<｜Assistant｜><think>",
+     .order = OR_CHAT_ANSWERS,
+     .reply = &thinks},
+    {.name = "deepseek-v4",
+     .marks = {"<｜User｜>", "｜DSML｜", "drop_thinking"},
+     DEEPSEEK("</think>", "</think>"),
+     .opening_thinking = "<｜Assistant｜><think>",
+     .order = OR_CHAT_ALTERNATES,
+     .reply = &thinks},
+    {.name = "deepseek-v2",
+     .marks = {"'User: ' + message['content'] + '", "'Assistant: ' + message['content'] + eos"},
+     .system = {"", "\n\n"},
+     .user = {"User: ", "\n\n"},
+     .assistant = {"Assistant: ", EOS},
+     .opening = "Assistant:",
+     .begins = true},
+    {.name = "glm-4.6", // and 4.5
+     .marks = {"[gMASK]<sop>", "'\\n<think></think>'"},
+     .preface = "[gMASK]<sop>",
+     .system = {"<|system|>\n", ""},
+     .user = {"<|user|>\n", ""},
+     .assistant = {"<|assistant|>\n<think></think>", "", .lead = "\n", .drops_spaces = true},
+     .opening = "<|assistant|>",
+     .thinks = true,
+     .opening_silent = "<|assistant|>\n<think></think>",
+     .silent_suffix = "/nothink",
+     .order = OR_CHAT_USER_LAST,
+     .thoughts = OR_CHAT_THOUGHTS_GO,
+     .reply = &thinks},
+    {.name = "glm-4.7",
+     .marks = {"[gMASK]<sop>", "clear_thinking"},
+     .preface = "[gMASK]<sop>",
+     .system = {"<|system|>", ""},
+     .user = {"<|user|>", ""},
+     .assistant = {"<|assistant|></think>", "", .drops_spaces = true},
+     .opening = "<|assistant|><think>",
+     .thinks = true,
+     .opening_silent = "<|assistant|></think>",
+     .order = OR_CHAT_USER_LAST,
+     .thoughts = OR_CHAT_THOUGHTS_GO,
+     .reply = &thinks},
+    {.name = "kimi-k2", // and moonlight
+     .marks = {"<|im_user|>", "<|im_middle|>"},
+     .never = {"</think>"}, // kimi-k2-thinking
+     .system = {"<|im_system|>system<|im_middle|>", "<|im_end|>"},
+     .user = {"<|im_user|>user<|im_middle|>", "<|im_end|>"},
+     .assistant = {"<|im_assistant|>assistant<|im_middle|>", "<|im_end|>"},
+     .opening = "<|im_assistant|>assistant<|im_middle|>"},
+    {.name = "command-r",
+     .marks = {"<|START_OF_TURN_TOKEN|>", "<|CHATBOT_TOKEN|>"},
+     .never = {"<|START_RESPONSE|>", "results>"}, // r7b; templates for tools and documents
+     .system = {"<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>", "<|END_OF_TURN_TOKEN|>"},
+     .user = {"<|START_OF_TURN_TOKEN|><|USER_TOKEN|>", "<|END_OF_TURN_TOKEN|>",
+              .drops_spaces = true},
+     .assistant = {"<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>",
+                   .drops_spaces = true},
+     .opening = "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",
+     .system_place = OR_CHAT_SYSTEM_FIRST,
+     .begins = true,
+     .order = OR_CHAT_ALTERNATES},
+    {.name = "command-r7b", // without the preamble that stands before all its conversations
+     .marks = {"<|START_OF_TURN_TOKEN|>", "<|START_RESPONSE|>"},
+     .system = {"<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>", "<|END_OF_TURN_TOKEN|>"},
+     .user = {"<|START_OF_TURN_TOKEN|><|USER_TOKEN|>", "<|END_OF_TURN_TOKEN|>"},
+     .assistant = {"<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|><|START_RESPONSE|>",
+                   "<|END_RESPONSE|><|END_OF_TURN_TOKEN|>"},
+     .opening = "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|><|START_THINKING|><|END_THINKING|>",
+     .opening_thinking = "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",
+     .begins = true,
+     .reply = &command},
+    {.name = "granite",
+     .marks = {"<|start_of_role|>", "<|end_of_role|>"},
+     .system = {"<|start_of_role|>system<|end_of_role|>", "<|end_of_text|>\n"},
+     .user = {"<|start_of_role|>user<|end_of_role|>", "<|end_of_text|>\n"},
+     .assistant = {"<|start_of_role|>assistant<|end_of_role|>", "<|end_of_text|>\n"},
+     .opening = "<|start_of_role|>assistant<|end_of_role|>"},
+    {.name = "olmo2", // and tulu, falcon 3
+     .marks = {"<|user|>", "<|assistant|>", "['content'] + '", "['content'] + eos_token + '"},
+     .never = {"[gMASK]"},
+     .system = {"<|system|>\n", "\n"},
+     .user = {"<|user|>\n", "\n"},
+     .assistant = {"<|assistant|>\n", EOS "\n"},
+     .opening = "<|assistant|>\n",
+     .order = OR_CHAT_USER_LAST},
+    {.name = "ernie4.5",
+     .marks = {"<|begin_of_sentence|>", "Assistant: ", "sep_token"},
+     .preface = "<|begin_of_sentence|>",
+     .system = {"", "\n"},
+     .user = {"User: ", "\n"},
+     .assistant = {"Assistant: ", "<|end_of_sentence|>"},
+     .opening = "Assistant: "},
+    {.name = "llama3.1", // to 3.3, with the date that their templates have where there is no clock
+     .marks = {"<|start_header_id|>", "Cutting Knowledge Date: December 2023", "26 Jul 2024"},
+     .head = {"<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December "
+              "2023\nToday Date: 26 Jul 2024\n\n",
+              "<|eot_id|>", .drops_spaces = true},
+     .head_always = true,
+     LLAMA3_TURNS,
+     .opening = "<|start_header_id|>assistant<|end_header_id|>\n\n",
+     .begins = true},
     {.name = "llama3",
      .marks = {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"},
-     .system = {"<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>"},
-     .user = {"<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"},
-     .assistant = {"<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"},
+     .never = {"Cutting Knowledge Date"}, // functionary
+     LLAMA3_TURNS,
      .opening = "<|start_header_id|>assistant<|end_header_id|>\n\n",
-     .begins = true,
-     .trims = true},
+     .begins = true},
     {.name = "llama2",
      .marks = {"[INST]", "<<SYS>>"},
-     .system = {"<<SYS>>\n", "\n<</SYS>>\n\n"},
-     .user = {"[INST] ", " [/INST]"},
-     .assistant = {" ", " " EOS BOS}, // a begin token before each [INST]
+     .system = {"<<SYS>>\n", "\n<</SYS>>\n\n", .drops_spaces = true},
+     .user = {"[INST] ", " [/INST]", .drops_spaces = true},
+     .assistant = {" ", " " EOS BOS, .drops_spaces = true}, // a begin token before each [INST]
      .opening = "",
      .system_place = OR_CHAT_SYSTEM_IN_FIRST,
      .begins = true,
-     .alternates = true,
-     .trims = true},
+     .order = OR_CHAT_ALTERNATES},
     // Mistral's four versions differ in spaces and in the place of the system's words.
     {.name = "mistral-v7",
      .marks = {"[INST]", "[SYSTEM_PROMPT]"},
@@ -52,7 +304,7 @@ static const or_chat_t families[] = {
      .opening = "",
      .system_place = OR_CHAT_SYSTEM_IN_FIRST,
      .begins = true,
-     .alternates = true},
+     .order = OR_CHAT_ALTERNATES},
     {.name = "mistral", // v3
      .marks = {"[INST] ", "[/INST]"},
      .never = {"[SYSTEM_PROMPT]"},
@@ -62,7 +314,7 @@ static const or_chat_t families[] = {
      .opening = "",
      .system_place = OR_CHAT_SYSTEM_IN_LAST,
      .begins = true,
-     .alternates = true},
+     .order = OR_CHAT_ALTERNATES},
     {.name = "mistral-tekken",
      .marks = {"[INST]", "[/INST]"},
      .never = {"[SYSTEM_PROMPT]"},
@@ -72,25 +324,24 @@ static const or_chat_t families[] = {
      .opening = "",
      .system_place = OR_CHAT_SYSTEM_IN_LAST,
      .begins = true,
-     .alternates = true},
+     .order = OR_CHAT_ALTERNATES},
     {.name = "gemma",
      .marks = {"<start_of_turn>", "<end_of_turn>"},
-     .system = {"", "\n\n"},
-     .user = {"<start_of_turn>user\n", "<end_of_turn>\n"},
-     .assistant = {"<start_of_turn>model\n", "<end_of_turn>\n"},
+     .system = {"", "\n\n", .drops_spaces = true},
+     .user = {"<start_of_turn>user\n", "<end_of_turn>\n", .drops_spaces = true},
+     .assistant = {"<start_of_turn>model\n", "<end_of_turn>\n", .drops_spaces = true},
      .opening = "<start_of_turn>model\n",
      .system_place = OR_CHAT_SYSTEM_IN_FIRST,
      .begins = true,
-     .alternates = true,
-     .trims = true},
+     .order = OR_CHAT_ALTERNATES},
     {.name =
          "phi", // its templates write newlines behind these tokens, and its tokenizer drops them there
      .marks = {"<|user|>", "<|assistant|>", "<|end|>"},
-     .system = {"<|system|>", "<|end|>"},
-     .user = {"<|user|>", "<|end|>"},
-     .assistant = {"<|assistant|>", "<|end|>"},
-     .opening = "<|assistant|>",
-     .trims = true},
+     .never = {"\\n<|end|>"}, // apriel
+     .system = {"<|system|>", "<|end|>", .drops_spaces = true},
+     .user = {"<|user|>", "<|end|>", .drops_spaces = true},
+     .assistant = {"<|assistant|>", "<|end|>", .drops_spaces = true},
+     .opening = "<|assistant|>"},
     {.name = "zephyr",
      .marks = {"<|user|>", "<|assistant|>", "['content'] + eos_token"},
      .never = {"['content'] + '", "[gMASK]"}, // falcon3, glm4
@@ -101,114 +352,9 @@ static const or_chat_t families[] = {
     {.name = "vicuna",
      .marks = {"USER: ", "ASSISTANT:"},
      .never = {"SYSTEM: "}, // orca
-     .system = {"", "\n\n"},
-     .user = {"USER: ", "\n"},
-     .assistant = {"ASSISTANT: ", EOS "\n"},
-     .opening = "ASSISTANT:",
-     .trims = true},
+     .system = {"", "\n\n", .drops_spaces = true},
+     .user = {"USER: ", "\n", .drops_spaces = true},
+     .assistant = {"ASSISTANT: ", EOS "\n", .drops_spaces = true},
+     .opening = "ASSISTANT:"},
 };
-#define FAMILY_COUNT (sizeof families / sizeof *families)
-
-static bool holds(const char *text, size_t length, const char *mark)
-{
-    return memmem(text, length, mark, strlen(mark)) != NULL;
-}
-
-static bool is_of(const or_chat_t *family, const char *text, size_t length)
-{
-    for (size_t i = 0; i < OR_CHAT_MARKS_MAX; i++) {
-        if ((family->marks[i] != NULL && !holds(text, length, family->marks[i])) ||
-            (family->never[i] != NULL && holds(text, length, family->never[i]))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-// Write "chatml, llama3, ... or vicuna".
-static void list_names(char *text, size_t capacity)
-{
-    size_t length = 0;
-    for (size_t i = 0; i < FAMILY_COUNT && length < capacity; i++) {
-        const char *link = i == 0 ? "" : i + 1 < FAMILY_COUNT ? ", " : " or ";
-        length +=
-            (size_t)snprintf(text + length, capacity - length, "%s%s", link, families[i].name);
-    }
-}
-
-or_status_t or_chat_of_model(const or_gguf_t *gguf, const or_chat_t **chat_p)
-{
-    char names[256];
-    or_gguf_string_t text;
-    list_names(names, sizeof names);
-    if (or_gguf_get_string(gguf, "tokenizer.chat_template", &text) != OR_OK) {
-        return or_fail(
-            OR_ERR_NOT_FOUND,
-            "%s has no chat template; for a chat model choose one with --chat-template: %s",
-            basename(or_gguf_path(gguf)), names);
-    }
-    for (size_t i = 0; i < FAMILY_COUNT; i++) {
-        if (is_of(&families[i], text.bytes, text.length)) {
-            *chat_p = &families[i];
-            return OR_OK;
-        }
-    }
-    return or_fail(
-        OR_ERR_UNSUPPORTED,
-        "the chat template of %s is of no family that is known; if it is near to one, choose "
-        "that with --chat-template: %s",
-        basename(or_gguf_path(gguf)), names);
-}
-
-or_status_t or_chat_by_name(const char *name, const or_chat_t **chat_p)
-{
-    for (size_t i = 0; i < FAMILY_COUNT; i++) {
-        if (strcmp(families[i].name, name) == 0) {
-            *chat_p = &families[i];
-            return OR_OK;
-        }
-    }
-    char names[256];
-    list_names(names, sizeof names);
-    return or_fail(OR_ERR_INVALID, "--chat-template: there is no '%s'; write %s", name, names);
-}
-
-const char *or_chat_name(const or_chat_t *chat)
-{
-    return chat->name;
-}
-
-bool or_chat_is_markup(const char *piece, size_t length)
-{
-    static const char *const pieces[] = {"<|im_start|>",
-                                         "<|im_end|>",
-                                         "<|start_header_id|>",
-                                         "<|end_header_id|>",
-                                         "<|eot_id|>",
-                                         "<|eom_id|>",
-                                         "<|begin_of_text|>",
-                                         "<|end_of_text|>",
-                                         "<start_of_turn>",
-                                         "<end_of_turn>",
-                                         "<|system|>",
-                                         "<|user|>",
-                                         "<|assistant|>",
-                                         "<|end|>",
-                                         "<|endoftext|>",
-                                         "[INST]",
-                                         "[/INST]",
-                                         "[SYSTEM_PROMPT]",
-                                         "[/SYSTEM_PROMPT]",
-                                         "<<SYS>>",
-                                         "<</SYS>>",
-                                         "<s>",
-                                         "</s>",
-                                         "<bos>",
-                                         "<eos>"};
-    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
-        if (strlen(pieces[i]) == length && memcmp(pieces[i], piece, length) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
+const size_t or_chat_family_count = sizeof or_chat_families / sizeof *or_chat_families;

@@ -1,36 +1,76 @@
-// chat_internal - a family of chat models: what it puts around each role's words.
+// chat_internal - a family of chat models: what it puts around each role's words, and how its answers are read.
 //
 // Strings hold markup as it is written in a template, with two signs of our own for the vocabulary's begin and end tokens,
-// which have another name in each.
+// which have another name in each. The next family is one row of chat_families.c.
 #pragma once
 
 #include "common/text/chat/chat.h"
+#include "common/text/chat/chat_reply.h"
 
 #define OR_CHAT_BOS "\001"
 #define OR_CHAT_EOS "\002"
-#define OR_CHAT_MARKS_MAX 4
+#define OR_CHAT_SIGNS_MAX 4
 
 typedef struct {
     const char *before, *after;
+    const char *lead;  // before the words, where there are any; NULL: nothing
+    bool skips_empty;  // a turn without words is left out
+    bool drops_spaces; // white space around the words is dropped
+    bool drops_lines;  // empty lines before the words are dropped
 } or_chat_markup_t;
 
 typedef enum {
     OR_CHAT_SYSTEM_TURN,     // system messages are turns of their own
+    OR_CHAT_SYSTEM_FIRST,    // there is one, which is a turn of its own before all others
     OR_CHAT_SYSTEM_IN_FIRST, // there is one, put before the words of the first user turn
     OR_CHAT_SYSTEM_IN_LAST,  // ... of the last user turn
 } or_chat_system_t;
 
+// The orders of turns that a family has words for. Bits.
+enum {
+    OR_CHAT_USER_LAST = 1,       // the last turn is the user's
+    OR_CHAT_ANSWERS_SINGLE = 2,  // an assistant's turn follows a user's
+    OR_CHAT_QUESTIONS_SINGLE = 4 // a user's turn begins, or follows an assistant's
+};
+#define OR_CHAT_ANSWERS (OR_CHAT_USER_LAST | OR_CHAT_ANSWERS_SINGLE)
+#define OR_CHAT_ALTERNATES (OR_CHAT_ANSWERS | OR_CHAT_QUESTIONS_SINGLE)
+
+// What is left of an assistant's words in the next prompt, where its thoughts stand in them.
+typedef enum {
+    OR_CHAT_THOUGHTS_STAY,
+    OR_CHAT_THOUGHTS_GO,       // the words begin behind the last end of a thought
+    OR_CHAT_THOUGHTS_GO_LINES, // ... and behind the empty lines that follow it
+} or_chat_thoughts_t;
+
 struct or_chat {
     const char *name;
     // A template is this family's if it has all of `marks` and none of `never`, and no earlier family claims it.
-    const char *marks[OR_CHAT_MARKS_MAX], *never[OR_CHAT_MARKS_MAX];
+    const char *marks[OR_CHAT_SIGNS_MAX], *never[OR_CHAT_SIGNS_MAX];
+    const char *preface; // before all turns; NULL: nothing
+    // What stands around a system message that comes first, if that differs; .before NULL: as around any other. With
+    // `head_always` it is there without words, too.
+    or_chat_markup_t head;
+    bool head_always;
     or_chat_markup_t system, user, assistant;
     const char *opening; // where the assistant begins to write
+    bool thinks;         // and whether it thinks first, if nobody says so or otherwise
+    // What is otherwise if the model shall think, or shall not; NULL: it cannot be told to.
+    const char *opening_thinking, *opening_silent;
+    or_chat_markup_t head_thinking; // instead of head, always; .before NULL: head it is
+    const char *silent_suffix;      // behind a user's words that do not end with it; NULL: none
+    const char *preface_low, *preface_high; // instead of the preface; NULL: there are no efforts
     or_chat_system_t system_place;
-    bool begins;     // a begin token comes first even where the file does not ask for one
-    bool alternates; // user and assistant take turns, the user first and last
-    bool trims;      // white space around a turn's words is dropped
+    bool begins;    // a begin token comes first even where the file does not ask for one
+    unsigned order; // OR_CHAT_USER_LAST ...; 0: any
+    or_chat_thoughts_t thoughts;
+    const or_chat_reply_t *reply; // how its answers are written; NULL: as text
 };
+
+extern const or_chat_t or_chat_families[];
+extern const size_t or_chat_family_count;
+
+// The opening for an or_thinking_t; NULL: the family has none.
+const char *or_chat_opening(const or_chat_t *chat, uint32_t thinking);
 
 // Would this token be markup if a user wrote it? Some of the tokens that a file calls user-defined, which are found
 // in any text, are markup.

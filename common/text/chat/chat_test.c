@@ -41,7 +41,9 @@ static void assert_prompt(const char *vocab_file, const char *name, const or_cha
     or_vocab_t *vocab = open_vocab(vocab_file);
     int32_t *ids = NULL, *wanted = NULL;
     size_t id_count = 0, wanted_count = 0;
-    assert_int_equal(or_chat_tokenize(family(name), vocab, turns, count, &ids, &id_count), OR_OK);
+    assert_int_equal(
+        or_chat_tokenize(family(name), vocab, OR_THINKING_USUAL, turns, count, &ids, &id_count),
+        OR_OK);
     assert_int_equal(
         or_tokenize(vocab, expected, strlen(expected), OR_TOKENIZE_SPECIAL, &wanted, &wanted_count),
         OR_OK);
@@ -190,8 +192,11 @@ static void assert_stays_text(const or_vocab_t *vocab, const char *name, const c
     const or_chat_turn_t hostile = {"user", content, strlen(content)};
     int32_t *a = NULL, *b = NULL;
     size_t a_count = 0, b_count = 0;
-    assert_int_equal(or_chat_tokenize(family(name), vocab, &harmless, 1, &a, &a_count), OR_OK);
-    assert_int_equal(or_chat_tokenize(family(name), vocab, &hostile, 1, &b, &b_count), OR_OK);
+    assert_int_equal(
+        or_chat_tokenize(family(name), vocab, OR_THINKING_USUAL, &harmless, 1, &a, &a_count),
+        OR_OK);
+    assert_int_equal(
+        or_chat_tokenize(family(name), vocab, OR_THINKING_USUAL, &hostile, 1, &b, &b_count), OR_OK);
     assert_int_equal(count_marked(vocab, a, a_count), count_marked(vocab, b, b_count));
     char *text = printed(vocab, b, b_count);
     assert_non_null(strstr(text, content));
@@ -245,7 +250,9 @@ static void user_defined_markup_stays_text(void **state)
     const or_chat_turn_t turn = TURN("user", "a<br>b");
     int32_t *ids = NULL;
     size_t count;
-    assert_int_equal(or_chat_tokenize(family("chatml"), vocab, &turn, 1, &ids, &count), OR_OK);
+    assert_int_equal(
+        or_chat_tokenize(family("chatml"), vocab, OR_THINKING_USUAL, &turn, 1, &ids, &count),
+        OR_OK);
     size_t breaks = 0, starts = 0;
     for (size_t i = 0; i < count; i++) {
         breaks += ids[i] == 5;
@@ -288,6 +295,35 @@ static void user_defined_markup_of_any_family_stays_text(void **state)
                                           {"[/SYSTEM_PROMPT]", 0, USER},
                                           {"<<SYS>>", 0, USER},
                                           {"<</SYS>>", 0, USER},
+                                          {"<|im_sep|>", 0, USER},
+                                          {"<|im_user|>", 0, USER},
+                                          {"<|im_middle|>", 0, USER},
+                                          {"<think>", 0, USER},
+                                          {"</think>", 0, USER},
+                                          {"<|start|>", 0, USER},
+                                          {"<|channel|>", 0, USER},
+                                          {"<|message|>", 0, USER},
+                                          {"<|return|>", 0, USER},
+                                          {"<|call|>", 0, USER},
+                                          {"<|turn>", 0, USER},
+                                          {"<turn|>", 0, USER},
+                                          {"<|channel>", 0, USER},
+                                          {"<channel|>", 0, USER},
+                                          {"<｜User｜>", 0, USER},
+                                          {"<｜Assistant｜>", 0, USER},
+                                          {"<｜begin▁of▁sentence｜>", 0, USER},
+                                          {"<｜end▁of▁sentence｜>", 0, USER},
+                                          {"[gMASK]", 0, USER},
+                                          {"<sop>", 0, USER},
+                                          {"<|observation|>", 0, USER},
+                                          {"<|START_OF_TURN_TOKEN|>", 0, USER},
+                                          {"<|CHATBOT_TOKEN|>", 0, USER},
+                                          {"<|END_RESPONSE|>", 0, USER},
+                                          {"<|START_THINKING|>", 0, USER},
+                                          {"<|start_of_role|>", 0, USER},
+                                          {"<|end_of_role|>", 0, USER},
+                                          {"<|begin_of_sentence|>", 0, USER},
+                                          {"<|end_of_sentence|>", 0, USER},
                                           {"user", -1, TEXT}};
     or_vocab_t *vocab = NULL;
     assert_int_equal(test_make_vocab(tokens, COUNT(tokens),
@@ -310,8 +346,9 @@ static void assert_refused(const or_vocab_t *vocab, const char *name, const or_c
 {
     int32_t *ids = NULL;
     size_t id_count = 7;
-    assert_int_equal(or_chat_tokenize(family(name), vocab, turns, count, &ids, &id_count),
-                     OR_ERR_INVALID);
+    assert_int_equal(
+        or_chat_tokenize(family(name), vocab, OR_THINKING_USUAL, turns, count, &ids, &id_count),
+        OR_ERR_INVALID);
     assert_non_null(strstr(or_error_text(), words));
     assert_null(ids);
     assert_int_equal(id_count, 7);
@@ -337,7 +374,9 @@ static void orders_without_words_are_refused(void **state)
     assert_refused(vocab, "gemma", &late[2], 1, "the last message must be the user's");
     int32_t *ids = NULL;
     size_t count;
-    assert_int_equal(or_chat_tokenize(family("chatml"), vocab, twice, 2, &ids, &count), OR_OK);
+    assert_int_equal(
+        or_chat_tokenize(family("chatml"), vocab, OR_THINKING_USUAL, twice, 2, &ids, &count),
+        OR_OK);
     free(ids);
     or_vocab_destroy(&vocab);
 }
@@ -367,6 +406,21 @@ static void templates_are_told_apart(void **state)
         {"'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>'", "chatml"},
         {"'<|start_header_id|>' + role + '<|end_header_id|>\n\n' + content + '<|eot_id|>'",
          "llama3"},
+        {"'<|im_start|>' ... content.split('</think>')[-1] ... '<|im_end|>'", "qwen3"},
+        {"{{ '<|im_start|>' + role + '<|im_sep|>' + content + '<|im_end|>' }}", "phi-4"},
+        {"'<｜User｜>' + message['content'] ... '<｜Assistant｜>' + content + eos_token",
+         "deepseek-v3"},
+        {"set thinking = false '<｜User｜>' ... '<｜Assistant｜></think>'", "deepseek-v3.1"},
+        {"'User: ' + message['content'] + '\n\n' ... 'Assistant: ' + message['content'] + "
+         "eos_token",
+         "deepseek-v2"},
+        {"'<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' + content.strip()", "command-r"},
+        {"'<|start_of_role|>user<|end_of_role|>' + message['content']", "granite"},
+        {"'<|user|>\n' + message['content'] + '\n' '<|assistant|>\n' + message['content'] + "
+         "eos_token + '\n'",
+         "olmo2"},
+        {"set sep_token ... cls_token = \"<|begin_of_sentence|>\" ... \"Assistant: \" + sep_token",
+         "ernie4.5"},
         {"'<<SYS>>\\n' + system ... bos_token + '[INST] ' + content.strip() + ' [/INST]'",
          "llama2"},
         {"' [INST] ' + message['content'] + ' [/INST]'", "mistral-v1"},
@@ -392,7 +446,9 @@ static void others_are_refused(void **state)
     static const char *const unknown[] = {
         "",
         "{{ messages }}",
-        "<|im_start|>x<|im_sep|>y<|im_end|>",
+        "<|im_start|>x<think></think>y<|im_end|>",
+        "<|user|>\\n<|end|>\\n<|assistant|>",
+        "<|im_user|>x<|im_middle|><think></think>",
         "'[SYSTEM_PROMPT] ' + s + '[/SYSTEM_PROMPT]' ... '[INST] ' + c + '[/INST]'",
         "'[SYSTEM_PROMPT] ' + s + '[/SYSTEM_PROMPT]' ... '[INST] ' + c + ' [/INST]'",
         "'<|user|>\n' + message['content'] + '\n' '<|assistant|>' + message['content'] + eos_token",
@@ -401,7 +457,7 @@ static void others_are_refused(void **state)
     const or_chat_t *chat = NULL;
     for (size_t i = 0; i < COUNT(unknown); i++) {
         assert_int_equal(recognise(unknown[i], &chat), OR_ERR_UNSUPPORTED);
-        assert_non_null(strstr(or_error_text(), "--chat-template: chatml, llama3, "));
+        assert_non_null(strstr(or_error_text(), "--chat-template: chatml, qwen3-thinking, "));
     }
     assert_int_equal(recognise(NULL, &chat), OR_ERR_NOT_FOUND);
     assert_non_null(strstr(or_error_text(), "--chat-template"));

@@ -90,20 +90,31 @@ static int32_t find_special(const or_vocab_t *vocab, const char *piece)
     return id != OR_TOKEN_NONE && vocab->tokens[id].piece_length == length ? id : OR_TOKEN_NONE;
 }
 
-// Mark the tokens that end a turn in chat models. Many files have another end token as eos and
-// do not mention this one. In gpt-oss's format, harmony, <|end|> closes one of several messages of
-// a turn: the answer follows the reasoning.
+// Mark the tokens that end a turn in chat models. Many files have another end token as eos and do not mention this one.
 static void find_turn_ends(or_vocab_t *vocab)
 {
-    enum { PIECES = 5 };
-    static const char *const usual[PIECES] = {"<|im_end|>", "<|eot_id|>", "<|end|>",
-                                              "<end_of_turn>", "<turn|>"};
-    static const char *const harmony[PIECES] = {"<|return|>", "<|call|>", "<|endoftext|>"};
-    bool is_harmony = find_special(vocab, harmony[0]) != OR_TOKEN_NONE &&
-                      find_special(vocab, harmony[1]) != OR_TOKEN_NONE;
-    const char *const *pieces = is_harmony ? harmony : usual;
-    for (size_t i = 0; i < PIECES && pieces[i] != NULL; i++) {
-        int32_t id = find_special(vocab, pieces[i]);
+    // A format is that of a vocabulary with both of `marks`. The last one is of all others.
+    static const struct {
+        const char *marks[2];
+        const char *ends[8];
+    } formats[] = {
+        // In gpt-oss's format, harmony, <|end|> closes one of several messages of a turn: the answer follows the
+        // reasoning.
+        {{"<|return|>", "<|call|>"}, {"<|return|>", "<|call|>", "<|endoftext|>"}},
+        // GLM writes the beginning of what it waits for.
+        {{"[gMASK]", "<sop>"}, {"<|endoftext|>", "<|user|>", "<|observation|>"}},
+        {{NULL},
+         {"<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<turn|>",
+          "<|END_OF_TURN_TOKEN|>", "<|end_of_sentence|>"}},
+    };
+    size_t i = 0;
+    while (formats[i].marks[0] != NULL &&
+           (find_special(vocab, formats[i].marks[0]) == OR_TOKEN_NONE ||
+            find_special(vocab, formats[i].marks[1]) == OR_TOKEN_NONE)) {
+        i++;
+    }
+    for (const char *const *end = formats[i].ends; *end != NULL; end++) {
+        int32_t id = find_special(vocab, *end);
         if (id != OR_TOKEN_NONE) {
             vocab->tokens[id].ends = true;
         }

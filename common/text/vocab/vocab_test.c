@@ -96,6 +96,25 @@ static void messages_of_harmony_do_not_end_a_turn(void **state)
     }
 }
 
+// GLM ends a turn with the beginning of the next one, which only opens a turn in phi's vocabulary.
+static void turns_that_the_next_one_ends(void **state)
+{
+    static const test_token_t tokens[] = {{"ab", 0, 1},
+                                          {"<|user|>", 0, 3},
+                                          {"<|observation|>", 0, 3},
+                                          {"[gMASK]", 0, 3},
+                                          {"<sop>", 0, 3}};
+    static const char *const merges[] = {"a b"};
+    (void)state;
+    for (uint32_t count = 4; count <= 5; count++) {
+        or_vocab_t *vocab = NULL;
+        assert_int_equal(test_make_byte_level(tokens, count, merges, 1, "gpt-4o", &vocab), OR_OK);
+        assert_int_equal(or_vocab_is_end(vocab, 1), count == 5);
+        assert_int_equal(or_vocab_is_end(vocab, 2), count == 5);
+        or_vocab_destroy(&vocab);
+    }
+}
+
 static void byte_level_tokens_print_bytes(void **state)
 {
     (void)state;
@@ -386,6 +405,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sentencepiece_tokens_print_what_they_should),
         cmocka_unit_test(messages_of_harmony_do_not_end_a_turn),
+        cmocka_unit_test(turns_that_the_next_one_ends),
         cmocka_unit_test(byte_level_tokens_print_bytes),
         cmocka_unit_test(noise_keys_are_what_they_always_were),
         cmocka_unit_test(noise_keys_are_shared_between_vocabularies),

@@ -208,14 +208,20 @@ static bool add_origins(or_api_choice_t *choice, const or_generate_delta_t *delt
     return true;
 }
 
-// A token as the text has it: up to the text's end.
-static json_t *origin_object(or_api_choice_t *choice, const struct or_api_origin *origin,
-                             uint64_t text_end)
+// A token as the text has it: up to the text's end. In a conversation marks around thoughts, and white space behind them,
+// are no text: the token has the bytes up to its end.
+static json_t *origin_object(const or_api_head_t *head, or_api_choice_t *choice,
+                             const struct or_api_origin *origin, uint64_t text_end)
 {
-    char text[OR_DETOK_ROOM(256)];
+    char room_for[OR_DETOK_ROOM(256)], *text = room_for;
     size_t length = 0;
     if (or_vocab_widths(choice->detok.vocab)[origin->id] <= 256) {
         length = or_detok_push(&choice->detok, (int32_t)origin->id, text);
+    }
+    uint64_t own = origin->end > choice->told_bytes ? origin->end - choice->told_bytes : 0;
+    if (head->request->chat && length > own) {
+        text += length - own;
+        length = (size_t)own;
     }
     uint64_t room = text_end > choice->told_bytes ? text_end - choice->told_bytes : 0;
     length = length < room ? length : (size_t)room;
@@ -225,7 +231,8 @@ static json_t *origin_object(or_api_choice_t *choice, const struct or_api_origin
 }
 
 // The origins of the tokens that the text has reached. At its end, tokens that begin behind it are left out.
-static json_t *origin_array(or_api_choice_t *choice, const or_generate_delta_t *delta)
+static json_t *origin_array(const or_api_head_t *head, or_api_choice_t *choice,
+                            const or_generate_delta_t *delta)
 {
     json_t *array = json_array();
     uint64_t text_end = delta->text_offset + delta->text_bytes;
@@ -240,7 +247,7 @@ static json_t *origin_array(or_api_choice_t *choice, const or_generate_delta_t *
         if (ends ? choice->told_bytes >= text_end : origin->end > text_end) {
             break;
         }
-        json_array_append_new(array, origin_object(choice, origin, text_end));
+        json_array_append_new(array, origin_object(head, choice, origin, text_end));
     }
     choice->origin_count -= told;
     if (choice->origin_count > 0) {
@@ -271,7 +278,7 @@ static json_t *tree_object(const or_vocab_t *vocab, const or_generate_delta_t *d
 json_t *or_api_details(const or_api_head_t *head, or_api_choice_t *choice,
                        const or_generate_delta_t *delta)
 {
-    json_t *details = json_pack("{s:o}", "tokens", origin_array(choice, delta));
+    json_t *details = json_pack("{s:o}", "tokens", origin_array(head, choice, delta));
     if (delta->tree != NULL) {
         json_object_set_new(details, "tree", tree_object(head->vocab, delta));
     }

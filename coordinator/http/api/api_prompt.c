@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text/chat/chat.h"
 #include "coordinator/http/api/api_request_internal.h"
 
 // ---- prompts ----
@@ -216,12 +217,28 @@ static bool read_content(void *into, const char *param, const json_t *value,
     return turn->message->content != NULL;
 }
 
+// What an assistant thought before it answered, which clients send back: no template wants that of an earlier turn.
+static bool drop_thought(void *into, const char *param, const json_t *value,
+                         or_api_problem_t *problem)
+{
+    (void)into;
+    return json_is_string(value) ||
+           or_api_refuse(problem, 400, NULL, param, "'%s' must be a string.", param);
+}
+
 static const or_api_field_t message_fields[] = {
-    {"role", OR_API_OWN, .read = read_role},      {"content", OR_API_OWN, .read = read_content},
-    {"name", OR_API_ONLY, .only = "[]"},          {"refusal", OR_API_ONLY, .only = "[]"},
-    {"audio", OR_API_ONLY, .only = "[]"},         {"annotations", OR_API_ONLY, .only = "[[]]"},
-    {"tool_calls", OR_API_ONLY, .only = "[]"},    {"tool_call_id", OR_API_ONLY, .only = "[]"},
-    {"function_call", OR_API_ONLY, .only = "[]"}, {0}};
+    {"role", OR_API_OWN, .read = read_role},
+    {"content", OR_API_OWN, .read = read_content},
+    {"name", OR_API_ONLY, .only = "[]"},
+    {"refusal", OR_API_ONLY, .only = "[]"},
+    {"audio", OR_API_ONLY, .only = "[]"},
+    {"annotations", OR_API_ONLY, .only = "[[]]"},
+    {"tool_calls", OR_API_ONLY, .only = "[]"},
+    {"tool_call_id", OR_API_ONLY, .only = "[]"},
+    {"function_call", OR_API_ONLY, .only = "[]"},
+    {"reasoning_content", OR_API_OWN, .read = drop_thought},
+    {"reasoning", OR_API_OWN, .read = drop_thought},
+    {0}};
 
 static bool is_assistant(const or_chat_message_t *message)
 {
@@ -271,4 +288,53 @@ bool or_api_read_messages(void *into, const char *param, const json_t *value,
         }
     }
     return true;
+}
+
+// ---- thinking ----
+
+// OpenAI's word for how much a model is to think, and what vLLM, SGLang and llama.cpp hand to templates.
+bool or_api_read_effort(void *into, const char *param, const json_t *value,
+                        or_api_problem_t *problem)
+{
+    static const struct {
+        const char *name;
+        or_thinking_t thinking;
+    } efforts[] = {{"none", OR_THINKING_OFF},
+                   {"minimal", OR_THINKING_LOW},
+                   {"low", OR_THINKING_LOW},
+                   {"medium", OR_THINKING_MEDIUM},
+                   {"high", OR_THINKING_HIGH}};
+    or_api_request_t *request = &((or_api_reading_t *)into)->made;
+    for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++) {
+        if (or_api_is_word(value, efforts[i].name)) {
+            request->generate.thinking = efforts[i].thinking;
+            return true;
+        }
+    }
+    return or_api_refuse(problem, 400, NULL, param,
+                         "'%s' must be none, minimal, low, medium or high.", param);
+}
+
+static bool read_enabled(void *into, const char *param, const json_t *value,
+                         or_api_problem_t *problem)
+{
+    or_api_request_t *request = &((or_api_reading_t *)into)->made;
+    request->generate.thinking = json_is_true(value) ? OR_THINKING_ON : OR_THINKING_OFF;
+    return json_is_boolean(value) ||
+           or_api_refuse(problem, 400, NULL, param, "'%s' must be true or false.", param);
+}
+
+static const or_api_field_t template_fields[] = {
+    {"enable_thinking", OR_API_OWN, .read = read_enabled},
+    {"thinking", OR_API_OWN, .read = read_enabled},
+    {"reasoning_effort", OR_API_OWN, .read = or_api_read_effort},
+    {0}};
+
+bool or_api_read_template_settings(void *into, const char *param, const json_t *value,
+                                   or_api_problem_t *problem)
+{
+    if (!json_is_object(value)) {
+        return or_api_refuse(problem, 400, NULL, param, "'%s' must be an object.", param);
+    }
+    return or_api_object_read(value, param, template_fields, into, problem);
 }

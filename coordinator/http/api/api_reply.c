@@ -40,17 +40,38 @@ static size_t clean(or_api_choice_t *choice, const uint8_t *bytes, size_t count,
     return put;
 }
 
-// Everything that the delta completes; malloc'd. NULL: no memory.
-static char *take_text(or_api_choice_t *choice, const or_generate_delta_t *delta, size_t *length)
+// Everything that a delta completes: an answer, and what was thought.
+typedef struct {
+    char *room; // malloc'd: both
+    char *parts[2];
+    size_t lengths[2]; // of the answer, of the thought
+} taken_t;
+enum { ANSWER, THOUGHT };
+
+// Take the text of a delta apart. A character does not go on in another part. False: no memory.
+static bool take_text(or_api_choice_t *choice, const or_generate_delta_t *delta, taken_t *taken)
 {
     size_t room = OR_UTF8_MAX_BYTES + (size_t)delta->text_bytes;
-    char *text = malloc((1 + OR_UTF8_REPLACEMENT_BYTES) * room);
-    if (text != NULL) {
-        // Read from the end of the room, written from its beginning.
-        *length = clean(choice, delta->text, delta->text_bytes, delta->finish != OR_FINISH_NONE,
-                        text + OR_UTF8_REPLACEMENT_BYTES * room, text);
+    size_t cleaned = OR_UTF8_REPLACEMENT_BYTES * (room + OR_UTF8_MAX_BYTES);
+    *taken = (taken_t){.room = malloc(room + 2 * cleaned)};
+    if (taken->room == NULL) {
+        return false;
     }
-    return text;
+    taken->parts[ANSWER] = taken->room;
+    taken->parts[THOUGHT] = taken->room + cleaned;
+    char *joined = taken->room + 2 * cleaned;
+    uint32_t at = 0;
+    do {
+        uint32_t end;
+        bool is_thought = or_generate_delta_is_thought(delta, at, &end);
+        bool last = end == delta->text_bytes;
+        bool closes = last ? delta->finish != OR_FINISH_NONE : true;
+        size_t *length = &taken->lengths[is_thought];
+        *length += clean(choice, delta->text_bytes > 0 ? delta->text + at : NULL, end - at, closes,
+                         joined, taken->parts[is_thought] + *length);
+        at = end;
+    } while (at < delta->text_bytes);
+    return true;
 }
 
 json_t *or_api_string(const char *bytes, size_t count)
@@ -58,13 +79,14 @@ json_t *or_api_string(const char *bytes, size_t count)
     or_api_choice_t whole = {0};
     const or_generate_delta_t delta = {
         .text = (const uint8_t *)bytes, .text_bytes = (uint32_t)count, .finish = OR_FINISH_STOP};
-    size_t length;
-    char *text = take_text(&whole, &delta, &length);
-    json_t *string = text != NULL ? json_stringn(text, length) : NULL;
+    taken_t taken;
+    json_t *string = take_text(&whole, &delta, &taken)
+                         ? json_stringn(taken.parts[ANSWER], taken.lengths[ANSWER])
+                         : NULL;
     if (string == NULL) {
         or_api_json_note_failure();
     }
-    free(text);
+    free(taken.room);
     return string;
 }
 
@@ -79,6 +101,7 @@ void or_api_choice_init(or_api_choice_t *choice, const or_api_head_t *head, uint
 void or_api_choice_fini(or_api_choice_t *choice)
 {
     or_api_text_fini(&choice->text);
+    or_api_text_fini(&choice->thought);
     or_api_text_fini(&choice->details);
     for (uint32_t i = 0; i < OR_API_COLUMNS_MAX; i++) {
         or_api_text_fini(&choice->logprobs[i]);
@@ -164,11 +187,27 @@ static json_t *first_chunk(const or_api_head_t *head, const or_api_choice_t *cho
     return chunk_of(head, choice, content, json_null(), NULL);
 }
 
-static json_t *text_chunk(const or_api_head_t *head, or_api_choice_t *choice,
-                          const or_generate_delta_t *delta, const char *text, size_t length)
+// A chat's new words. A part without any is left out, but for an empty answer where there is nothing else.
+static json_t *words_of(const taken_t *taken)
 {
-    json_t *content = head->request->chat ? json_pack("{s:s%}", "content", text, length)
-                                          : json_stringn(text, length);
+    json_t *words = json_object();
+    if (taken->lengths[THOUGHT] > 0) {
+        json_object_set_new(words, "reasoning_content",
+                            json_stringn(taken->parts[THOUGHT], taken->lengths[THOUGHT]));
+    }
+    if (taken->lengths[ANSWER] > 0 || taken->lengths[THOUGHT] == 0) {
+        json_object_set_new(words, "content",
+                            json_stringn(taken->parts[ANSWER], taken->lengths[ANSWER]));
+    }
+    return words;
+}
+
+static json_t *text_chunk(const or_api_head_t *head, or_api_choice_t *choice,
+                          const or_generate_delta_t *delta, const taken_t *taken)
+{
+    json_t *content = head->request->chat
+                          ? words_of(taken)
+                          : json_stringn(taken->parts[ANSWER], taken->lengths[ANSWER]);
     json_t *chunk = chunk_of(head, choice, content, or_api_logprobs(head, choice, delta), NULL);
     if (head->request->details) {
         json_object_set_new(chunk_of_choice(chunk), "outrider",
@@ -188,11 +227,10 @@ static json_t *last_chunk(const or_api_head_t *head, const or_api_choice_t *choi
 or_status_t or_api_chunks(const or_api_head_t *head, or_api_choice_t *choice,
                           const or_generate_delta_t *delta, json_t **chunks, uint32_t *count)
 {
-    size_t length;
+    taken_t taken;
     uint32_t made = 0;
-    char *text = take_text(choice, delta, &length);
     bool annotated = (head->request->logprobs || head->request->details) && delta->count > 0;
-    if (text == NULL) {
+    if (!take_text(choice, delta, &taken)) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a delta");
     }
     take_end(choice, delta);
@@ -200,13 +238,13 @@ or_status_t or_api_chunks(const or_api_head_t *head, or_api_choice_t *choice,
         chunks[made++] = first_chunk(head, choice);
     }
     choice->begun = true;
-    if (length > 0 || annotated) {
-        chunks[made++] = text_chunk(head, choice, delta, text, length);
+    if (taken.lengths[ANSWER] > 0 || taken.lengths[THOUGHT] > 0 || annotated) {
+        chunks[made++] = text_chunk(head, choice, delta, &taken);
     }
     if (delta->finish != OR_FINISH_NONE && !choice->end_told) {
         chunks[made++] = last_chunk(head, choice);
     }
-    free(text);
+    free(taken.room);
     *count = made;
     return OR_OK;
 }
@@ -244,14 +282,15 @@ static bool keep_echo(const or_api_head_t *head, or_api_choice_t *choice)
 or_status_t or_api_gather(const or_api_head_t *head, or_api_choice_t *choice,
                           const or_generate_delta_t *delta)
 {
-    size_t length = 0;
-    char *text = keep_echo(head, choice) ? take_text(choice, delta, &length) : NULL;
+    taken_t taken = {0};
+    bool kept = keep_echo(head, choice) && take_text(choice, delta, &taken);
     choice->begun = true;
-    if (text != NULL) {
-        or_api_text_add(&choice->text, text, length);
+    if (kept) {
+        or_api_text_add(&choice->text, taken.parts[ANSWER], taken.lengths[ANSWER]);
+        or_api_text_add(&choice->thought, taken.parts[THOUGHT], taken.lengths[THOUGHT]);
+        kept = !choice->text.failed && !choice->thought.failed;
     }
-    bool kept = text != NULL && !choice->text.failed;
-    free(text);
+    free(taken.room);
     if (kept && head->request->logprobs) {
         kept = or_api_logprobs_keep(head, choice, or_api_logprobs(head, choice, delta));
     }
@@ -264,7 +303,7 @@ or_status_t or_api_gather(const or_api_head_t *head, or_api_choice_t *choice,
 
 size_t or_api_gathered_bytes(const or_api_choice_t *choice)
 {
-    size_t bytes = choice->text.capacity + choice->details.capacity;
+    size_t bytes = choice->text.capacity + choice->thought.capacity + choice->details.capacity;
     for (uint32_t i = 0; i < OR_API_COLUMNS_MAX; i++) {
         bytes += choice->logprobs[i].capacity;
     }
@@ -286,7 +325,8 @@ size_t or_api_whole_bytes(const or_api_choice_t *choices, uint32_t count)
 {
     size_t bytes = ANSWER_BYTES;
     for (uint32_t i = 0; i < count; i++) {
-        bytes += CHOICE_BYTES + escaped_bytes(&choices[i].text) + choices[i].details.count;
+        bytes += CHOICE_BYTES + escaped_bytes(&choices[i].text) +
+                 escaped_bytes(&choices[i].thought) + choices[i].details.count;
         for (uint32_t column = 0; column < OR_API_COLUMNS_MAX; column++) {
             bytes += choices[i].logprobs[column].count;
         }
@@ -294,19 +334,23 @@ size_t or_api_whole_bytes(const or_api_choice_t *choices, uint32_t count)
     return bytes;
 }
 
-static json_t *whole_text(const or_api_choice_t *choice)
+static json_t *whole_text(const or_api_text_t *text)
 {
-    return json_stringn(choice->text.count > 0 ? choice->text.bytes : "", choice->text.count);
+    return json_stringn(text->count > 0 ? text->bytes : "", text->count);
 }
 
 static json_t *whole_message(const or_api_head_t *head, const or_api_choice_t *choice)
 {
     const char *finish = or_finish_name(choice->finish);
     if (!head->request->chat) {
-        return json_pack("{s:s, s:o}", "finish_reason", finish, "text", whole_text(choice));
+        return json_pack("{s:s, s:o}", "finish_reason", finish, "text", whole_text(&choice->text));
     }
-    return json_pack("{s:s, s:{s:s, s:o, s:n}}", "finish_reason", finish, "message", "role",
-                     "assistant", "content", whole_text(choice), "refusal");
+    json_t *message = json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
+                                whole_text(&choice->text), "refusal");
+    if (choice->thought.count > 0) {
+        json_object_set_new(message, "reasoning_content", whole_text(&choice->thought));
+    }
+    return json_pack("{s:s, s:o}", "finish_reason", finish, "message", message);
 }
 
 static void say_choice(const or_api_head_t *head, const or_api_choice_t *choice, bool timed,

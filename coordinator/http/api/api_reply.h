@@ -3,6 +3,8 @@
 //     delta " of the", delta " sea" stop      stream: {role} {" of the"} {" sea"} {finish "stop", timings} [{usage}]
 //                                             whole:  {" of the sea", finish "stop", usage, timings}
 //
+// What a chat model thinks before its answer goes into "reasoning_content", beside "content".
+//
 // Text is always UTF-8: a character that is split over deltas waits for its rest, and what is none becomes U+FFFD. One thread;
 // no coordinator and no socket is needed.
 #pragma once
@@ -38,7 +40,7 @@ typedef struct {
     uint64_t told_bytes; // of the text, with those that were told
     uint64_t characters; // before the next token: text_offset of logprobs
     // The parts of an answer that is sent whole, as they are gathered.
-    or_api_text_t text; // not JSON yet
+    or_api_text_t text, thought; // not JSON yet
     or_api_text_t logprobs[OR_API_COLUMNS_MAX], details;
     bool has_logprobs, has_details;
     // The last delta says these.

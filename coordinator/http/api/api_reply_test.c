@@ -137,6 +137,55 @@ static char *whole_of(const world_t *world)
     return text;
 }
 
+// The words of one part of a chat's streamed deltas.
+static void add_words(world_t *world, const or_generate_delta_t *delta, const char *part,
+                      char *text)
+{
+    json_t *chunks[OR_API_CHUNKS_MAX];
+    uint32_t count;
+    assert_int_equal(or_api_chunks(&world->head, &world->choice, delta, chunks, &count), OR_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        const json_t *choice = json_array_get(json_object_get(chunks[i], "choices"), 0);
+        const json_t *words = json_object_get(json_object_get(choice, "delta"), part);
+        strcat(text, words != NULL ? json_string_value(words) : "");
+        json_decref(chunks[i]);
+    }
+}
+
+// "Hmé" is a thought and "Hi" the answer, in two deltas that are cut at every byte. A character that is cut is whole.
+static void thoughts_stand_beside_the_answer(void **state)
+{
+    world_t *world = *state;
+    static const char text[] = "HméHi";
+    static const uint64_t changes[] = {0, 4};
+    static const char *const parts[] = {"reasoning_content", "content"};
+    static const char *const words[] = {"Hmé", "Hi"};
+    world->request.chat = true;
+    for (size_t cut = 0; cut <= sizeof text - 1; cut++) {
+        or_generate_delta_t deltas[] = {delta_of(text, cut, false),
+                                        delta_of(text + cut, sizeof text - 1 - cut, true)};
+        deltas[0].part_changes = deltas[1].part_changes = changes;
+        deltas[0].part_change_count = deltas[1].part_change_count = 2;
+        deltas[1].text_offset = cut;
+        for (size_t part = 0; part < 2; part++) {
+            char streamed[64] = "";
+            add_words(world, &deltas[0], parts[part], streamed);
+            add_words(world, &deltas[1], parts[part], streamed);
+            assert_string_equal(streamed, words[part]);
+            or_api_choice_fini(&world->choice);
+            or_api_choice_init(&world->choice, &world->head, 0);
+        }
+        assert_int_equal(or_api_gather(&world->head, &world->choice, &deltas[0]), OR_OK);
+        assert_int_equal(or_api_gather(&world->head, &world->choice, &deltas[1]), OR_OK);
+        char *dump = whole_of(world);
+        assert_non_null(strstr(dump, "\"content\":\"Hi\""));
+        assert_non_null(strstr(dump, "\"reasoning_content\":\"Hmé\""));
+        free(dump);
+        or_api_choice_fini(&world->choice);
+        or_api_choice_init(&world->choice, &world->head, 0);
+    }
+}
+
 static void a_whole_answer_is_what_its_deltas_were(void **state)
 {
     world_t *world = *state;
@@ -323,6 +372,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_chat_begins_with_its_role_and_ends_empty, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(logprobs_cost_what_they_are_in_json, setup, teardown),
+        cmocka_unit_test_setup_teardown(thoughts_stand_beside_the_answer, setup, teardown),
         cmocka_unit_test_setup_teardown(a_whole_answer_is_what_its_deltas_were, setup, teardown),
         cmocka_unit_test_setup_teardown(an_echo_is_gathered, setup, teardown),
         cmocka_unit_test_setup_teardown(tokens_end_where_the_text_does, setup, teardown),

@@ -320,6 +320,8 @@ static const or_api_field_t completion_fields[] = {
 static const or_api_field_t chat_fields[] = {
     COMMON_FIELDS,
     {"messages", OR_API_OWN, .read = or_api_read_messages},
+    {"reasoning_effort", OR_API_OWN, .read = or_api_read_effort},
+    {"chat_template_kwargs", OR_API_OWN, .read = or_api_read_template_settings},
     {"max_completion_tokens", OR_API_OWN, .read = read_max_completion_tokens},
     {"logprobs", OR_API_FLAG, .offset = AT(logprobs)},
     {"top_logprobs", OR_API_COUNT, .offset = AT(top_logprobs), .least = 0, .most = OR_LOGPROBS_MAX},

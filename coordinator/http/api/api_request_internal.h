@@ -29,6 +29,10 @@ bool or_api_read_parameter(void *into, const char *param, const json_t *value,
                            or_api_problem_t *problem);
 bool or_api_read_draft(void *into, const char *param, const json_t *value,
                        or_api_problem_t *problem);
+bool or_api_read_effort(void *into, const char *param, const json_t *value,
+                        or_api_problem_t *problem);
+bool or_api_read_template_settings(void *into, const char *param, const json_t *value,
+                                   or_api_problem_t *problem);
 bool or_api_read_messages(void *into, const char *param, const json_t *value,
                           or_api_problem_t *problem);
 bool or_api_read_prompt(void *into, const char *param, const json_t *value,
