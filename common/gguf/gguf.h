@@ -88,8 +88,8 @@ typedef struct {
     uint64_t elements;
     const void *data;
     uint64_t bytes;
-    uint64_t
-        matrix_stride; // bytes from matrix to matrix; 0, as in every file: dims[2] of them lie without gaps
+    // Bytes from matrix to matrix; 0, as in every file: dims[2] of them lie without gaps.
+    uint64_t matrix_stride;
 } or_gguf_tensor_t;
 
 // Map and check `path`. A tensor of a type this version cannot compute with is not an error

@@ -173,5 +173,8 @@ void or_gguf_release_bytes(const or_gguf_t *gguf, const void *data, uint64_t byt
 
 void or_gguf_release(const or_gguf_t *gguf, const or_gguf_tensor_t *tensor)
 {
-    or_gguf_release_bytes(gguf, tensor->data, tensor->bytes);
+    const uint64_t matrices = tensor->dims[2], stride = tensor->matrix_stride;
+    or_gguf_release_bytes(gguf, tensor->data,
+                          stride > 0 ? (matrices - 1) * stride + tensor->bytes / matrices
+                                     : tensor->bytes);
 }

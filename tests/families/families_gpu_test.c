@@ -77,7 +77,7 @@ static const family_t families[] = {
     {"deepseek-v3/0", NULL, NULL, 0, 0},
     {"deepseek-v3/1", NULL, NULL, 0, 0},
     {"deepseek-heads/0", NULL, NULL, 0, 0},
-    {"gemma4-experts/0", "operations of its own", NULL, 0, 0},
+    {"gemma4-experts/0", "experts beside a feed-forward network", NULL, 0, 0},
 };
 
 // Experts of quantised weights, some families with layers that have none; layers that differ; heads that have matrices of their own.

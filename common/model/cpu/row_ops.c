@@ -198,17 +198,15 @@ static void norm_each(const or_model_t *model, float *heads, const float *weight
 
 static void norm_heads(const or_model_t *model, const or_pass_op_t *step, uint32_t row)
 {
-    if (step->layer->query_norm == NULL) {
-        return; // of a file that has none
-    }
     const or_layer_t *layer = step->layer;
-    norm_each(model, query_of(model, step, row), layer->query_norm, layer->head_dim,
-              or_span_length(model->share.heads));
-    if (layer->key_norm == NULL) {
-        return; // it has no key of its own
+    if (layer->query_norm != NULL) { // else the file has none
+        norm_each(model, query_of(model, step, row), layer->query_norm, layer->head_dim,
+                  or_span_length(model->share.heads));
     }
-    norm_each(model, key_of(model, step, row), layer->key_norm, layer->head_dim,
-              or_span_length(layer->kv_heads));
+    if (layer->key_norm != NULL) { // else it may have no key of its own either
+        norm_each(model, key_of(model, step, row), layer->key_norm, layer->head_dim,
+                  or_span_length(layer->kv_heads));
+    }
 }
 
 static void norm_values(const or_model_t *model, const or_pass_op_t *step, uint32_t row)

@@ -434,6 +434,9 @@ static or_gpu_run_op_t *const ops[OR_OP_KINDS] = {
 
 const char *or_gpu_cannot_run(const or_model_t *model)
 {
+    if (model->arch->gelu_experts) {
+        return "experts beside a feed-forward network";
+    }
     for (const or_op_t *op = model->arch->layer_ops; op->kind != OR_OP_END; op++) {
         if (ops[op->kind] == NULL) {
             return "operations of its own";
