@@ -27,6 +27,7 @@ except ImportError as error:
     raise unittest.SkipTest(f"no {error.name}: pip install torch transformers gguf tokenizers, for this Python") from error
 
 import test_families  # noqa: E402
+import test_lines  # noqa: E402
 import test_tokenizers  # noqa: E402
 
 CLOSE = 1e-3
@@ -145,7 +146,18 @@ class Ids(test_tokenizers.Tokenizers):
         print(f"{name}: {len(ours)} ids are equal")
 
 
-del test_families.Families, test_tokenizers.Tokenizers  # their own tests run elsewhere
+class LineIds(test_lines.Lines):
+    """The same of Gemma 4's kind."""
+
+    def test_ids_are_those_of_the_merges(self):
+        self.convert(self.tokenizer)
+        whole = "\n".join(test_lines.texts(os.environ.get("OR_TEST_SEED", 1), 5 * DRAWN))
+        expected = tokenizers.Tokenizer.from_file(str(self.folder / "tokenizer.json")).encode(whole, add_special_tokens=False).ids
+        self.assertEqual(expected, self.ids_of(whole))
+        print(f"gemma4: {len(expected)} ids are equal")
+
+
+del test_families.Families, test_lines.Lines, test_tokenizers.Tokenizers  # their own tests run elsewhere
 
 if __name__ == "__main__":
     unittest.main()

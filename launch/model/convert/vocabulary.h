@@ -3,7 +3,7 @@
 //     tokenizer.json                   tokenizer.ggml.model
 //     BPE over bytes (ByteLevel)       "gpt2": tokens, merges, and in .pre the name of the rule that cuts text
 //     BPE over characters with bytes   "llama": tokens, and scores in the order of the merges
-//     to fall back to
+//     to fall back to                  or "gemma4": tokens and merges (tokenizer/line_merges.h)
 //     tokenizer.model of that kind     "llama": tokens and scores as they are
 //
 // Metadata are llama.cpp's, and so are kinds of tokens. What a tokenizer does besides and GGUF cannot say is refused by
@@ -22,7 +22,8 @@ typedef struct {
     or_json_t config;          // config.json
     or_json_t generation;      // generation_config.json; object NULL: there is none
     const char *chat_template; // chat_template.jinja; NULL: as `settings` have it
-    uint32_t size; // tokens that the model has; those that the tokenizer lacks are padding
+    uint32_t size;     // tokens that the model has; those that the tokenizer lacks are padding
+    bool keeps_merges; // a tokenizer.json over characters becomes "gemma4", and not "llama"
 } or_hf_tokenizer_t;
 
 // Write the metadata. OR_ERR_FORMAT, OR_ERR_UNSUPPORTED with file and fault; OR_ERR_NO_MEMORY.
@@ -57,6 +58,12 @@ or_status_t or_hf_fill_sentencepiece(const or_hf_tokenizer_t *from, or_hf_tokens
 // Find the rule that cuts text: *name is a value of tokenizer.ggml.pre (static), NULL if the tokenizer is not over bytes.
 // `tokenizer` is the root of tokenizer.json. OR_ERR_UNSUPPORTED if GGUF has no name for it.
 or_status_t or_hf_find_rule(or_json_t tokenizer, const char **name);
+
+// A merge is "left right", or in newer files ["left", "right"]; false if it is neither.
+typedef struct {
+    or_gguf_string_t left, right;
+} or_hf_merge_t;
+bool or_hf_read_merge(const json_t *json, or_hf_merge_t *merge);
 
 // Check a tokenizer over characters, and whether it puts a space before a text. OR_ERR_UNSUPPORTED.
 or_status_t or_hf_check_characters(or_json_t tokenizer, bool *adds_space);

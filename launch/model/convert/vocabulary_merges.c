@@ -13,18 +13,13 @@
 
 #define SPACE_MARK "\xE2\x96\x81"
 
-typedef struct {
-    or_gguf_string_t left, right;
-} merge_t;
-
-// A merge is "left right", or in newer files ["left", "right"].
-static bool read_merge(const json_t *json, merge_t *merge)
+bool or_hf_read_merge(const json_t *json, or_hf_merge_t *merge)
 {
     if (json_is_array(json)) {
         const json_t *left = json_array_get(json, 0), *right = json_array_get(json, 1);
         bool two = json_array_size(json) == 2 && json_is_string(left) && json_is_string(right);
         if (two) {
-            *merge = (merge_t){or_json_string(left), or_json_string(right)};
+            *merge = (or_hf_merge_t){or_json_string(left), or_json_string(right)};
         }
         return two && merge->left.length > 0 && merge->right.length > 0;
     }
@@ -37,7 +32,7 @@ static bool read_merge(const json_t *json, merge_t *merge)
         return false;
     }
     size_t left = (size_t)(space - text.bytes);
-    *merge = (merge_t){{text.bytes, left}, {space + 1, text.length - left - 1}};
+    *merge = (or_hf_merge_t){{text.bytes, left}, {space + 1, text.length - left - 1}};
     return true;
 }
 
@@ -63,8 +58,8 @@ or_status_t or_hf_write_merges(or_json_t model, or_gguf_writer_t *writer)
                              ? OR_OK
                              : or_fail(OR_ERR_NO_MEMORY, "no memory for %zu merges", count);
     for (size_t i = 0; status == OR_OK && i < count; i++) {
-        merge_t merge;
-        if (!read_merge(json_array_get(list, i), &merge) || has_space(merge.left) ||
+        or_hf_merge_t merge;
+        if (!or_hf_read_merge(json_array_get(list, i), &merge) || has_space(merge.left) ||
             has_space(merge.right)) {
             status = bad_merge(model, i);
             break;
@@ -144,14 +139,14 @@ typedef struct {
     or_json_t model;
     const json_t *vocab;
     or_hf_tokens_t *tokens;
-    size_t *last;     // [tokens]: 1 + the last merge that makes it; 0: none does
-    size_t block_end; // the same of all tokens of the present block
-    uint32_t blocks;  // begun so far
-    int64_t token;    // the last one that was made, in the present block; -1: none
-    merge_t merge;    // the one that made it
-    bool is_mixed;    // the block has several tokens
-    bool descends;    // its merges go from longer parts to shorter ones, of one run
-    uint64_t counted; // different merges
+    size_t *last;        // [tokens]: 1 + the last merge that makes it; 0: none does
+    size_t block_end;    // the same of all tokens of the present block
+    uint32_t blocks;     // begun so far
+    int64_t token;       // the last one that was made, in the present block; -1: none
+    or_hf_merge_t merge; // the one that made it
+    bool is_mixed;       // the block has several tokens
+    bool descends;       // its merges go from longer parts to shorter ones, of one run
+    uint64_t counted;    // different merges
     uint32_t
         *lengths; // [longest piece]: the last block that had a merge with a left part this long
     char *text;   // [longest piece]: what the merge makes
@@ -159,10 +154,10 @@ typedef struct {
 } walk_t;
 
 // Find the token that a merge makes; -1: one that is cut out of the text before.
-static or_status_t find_made(const walk_t *walk, size_t i, merge_t *merge, int64_t *token)
+static or_status_t find_made(const walk_t *walk, size_t i, or_hf_merge_t *merge, int64_t *token)
 {
     const json_t *list = json_object_get(walk->model.object, "merges");
-    if (!read_merge(json_array_get(list, i), merge)) {
+    if (!or_hf_read_merge(json_array_get(list, i), merge)) {
         return bad_merge(walk->model, i);
     }
     size_t length = merge->left.length + merge->right.length;
@@ -188,9 +183,9 @@ static bool is_run(const char *text, size_t length)
 }
 
 // Does a merge make a run of the same character as the last one, of shorter parts?
-static bool descends_from(const walk_t *walk, merge_t merge)
+static bool descends_from(const walk_t *walk, or_hf_merge_t merge)
 {
-    const merge_t *before = &walk->merge;
+    const or_hf_merge_t *before = &walk->merge;
     bool shorter =
         merge.left.length < before->left.length ||
         (merge.left.length == before->left.length && merge.right.length < before->right.length);
@@ -203,7 +198,7 @@ static bool descends_from(const walk_t *walk, merge_t merge)
 
 static or_status_t take_merge(walk_t *walk, size_t i)
 {
-    merge_t merge;
+    or_hf_merge_t merge;
     int64_t token = -1;
     or_status_t status = find_made(walk, i, &merge, &token);
     if (status != OR_OK || token < 0) {
@@ -245,7 +240,7 @@ static or_status_t walk_merges(walk_t *walk)
     size_t count = json_array_size(json_object_get(walk->model.object, "merges"));
     or_status_t status = OR_OK;
     for (size_t i = 0; status == OR_OK && i < count; i++) {
-        merge_t merge;
+        or_hf_merge_t merge;
         int64_t token = -1;
         status = find_made(walk, i, &merge, &token);
         if (status == OR_OK && token >= 0) {
