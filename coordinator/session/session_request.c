@@ -1,5 +1,7 @@
 // A request, checked, becomes a session: its terms, its prompt, and room for its rounds.
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/inline.h"
 #include "common/decode/methods.h"
@@ -139,9 +141,41 @@ static float draft_temperature(const or_generate_request_t *request)
     return request->sampling.temperature > 0 ? request->sampling.temperature : 1.0F;
 }
 
+// Make the biases of a text: those of the request, and -INFINITY for each token that the model's file suppresses, as in
+// transformers' generate. All of them are part of the target distribution, of plain and of drafted texts. *bias_p is malloc'd.
+static or_status_t make_biases(const or_vocab_t *vocab, const or_sampling_t *sampling,
+                               or_logit_bias_t **bias_p, uint32_t *count_p)
+{
+    const uint32_t own = sampling->bias_count, suppressed = or_vocab_suppressed_count(vocab);
+    *bias_p = NULL;
+    *count_p = own + suppressed;
+    if (suppressed > OR_BIASES_MAX - own) {
+        return or_fail(OR_ERR_INVALID,
+                       "%u logit biases and %u tokens that the model suppresses are over %u", own,
+                       suppressed, OR_BIASES_MAX);
+    }
+    or_logit_bias_t *bias = calloc(*count_p + 1, sizeof *bias);
+    if (bias == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for %u logit biases", *count_p);
+    }
+    if (own > 0) {
+        memcpy(bias, sampling->bias, own * sizeof *bias);
+    }
+    uint32_t count = own;
+    for (uint32_t id = 0; count < *count_p; id++) {
+        if (or_vocab_is_suppressed(vocab, (int32_t)id)) {
+            bias[count++] = (or_logit_bias_t){(int32_t)id, -INFINITY};
+        }
+    }
+    *bias_p = bias;
+    return OR_OK;
+}
+
 static or_status_t make_terms(const or_vocab_t *vocab, const char *owner,
                               const or_generate_request_t *request, or_csession_t *session)
 {
+    or_logit_bias_t *bias = NULL;
+    or_sampling_t sampling = request->sampling;
     uint32_t method = request->plain ? OR_DRAFT_NONE : request->draft_method;
     uint32_t stops[OR_STOP_IDS_MAX];
     or_shape_t shape;
@@ -149,12 +183,16 @@ static or_status_t make_terms(const or_vocab_t *vocab, const char *owner,
     if (status == OR_OK) {
         status = take_shape(request, (or_draft_method_t)method, &shape);
     }
+    if (status == OR_OK) {
+        status = make_biases(vocab, &request->sampling, &bias, &sampling.bias_count);
+    }
+    sampling.bias = bias;
     if (status != OR_OK) {
         return status;
     }
     bool coupled = request->accept_rule == OR_ACCEPT_COUPLED;
     const or_open_session_t open = {
-        .sampling = request->sampling,
+        .sampling = sampling,
         .stop_ids = stops,
         .stop_count = list_stops(vocab, request, stops),
         .accept_rule = request->accept_rule,
@@ -184,7 +222,9 @@ static or_status_t make_terms(const or_vocab_t *vocab, const char *owner,
                            ? or_min_u32(request->draft_ahead, OR_AHEAD_MAX)
                            : 0,
     };
-    return or_terms_copy(&open, &session->terms);
+    status = or_terms_copy(&open, &session->terms);
+    free(bias);
+    return status;
 }
 
 // ---- prompt ----

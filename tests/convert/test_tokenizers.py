@@ -251,6 +251,11 @@ class Tokenizers(unittest.TestCase):
         self.assertFalse(self.small()["tokenizer.ggml.add_bos_token"])
         self.assertTrue(self.small(tokenizer_config={"add_bos_token": True})["tokenizer.ggml.add_bos_token"])
 
+    def test_suppressed_tokens(self):
+        read = self.small(generation_config={"suppress_tokens": [5, 260, 9999, -1]})
+        self.assertEqual([5, 260], read["tokenizer.ggml.suppress_tokens"])
+        self.assertNotIn("tokenizer.ggml.suppress_tokens", self.small(generation_config={"suppress_tokens": None}))
+
     def test_padding_and_user_tokens(self):
         tokenizer = checkpoints.characters_tokenizer(small_metadata())
         size = len(SMALL["tokens"])

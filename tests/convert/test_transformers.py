@@ -27,10 +27,12 @@ except ImportError as error:
     raise unittest.SkipTest(f"no {error.name}: pip install torch transformers gguf tokenizers, for this Python") from error
 
 import test_families  # noqa: E402
+import test_lines  # noqa: E402
 import test_tokenizers  # noqa: E402
 
 CLOSE = 1e-3
 POSITIONS, VOCAB = 200, 64
+PROMPT = "HELLO123"
 DRAWN = int(os.environ.get("OR_TEST_RUNS", 2000))  # random texts for each tokenizer
 PIECES = ["a", "B", "the", "ing", " ", "  ", "\n", "\t", "0", "12", "345", "'s", "'LL", ".", ",", "!?", "-", "_", "é", "ß", "Ж", "中", "文", "ひ", "𝄞", "😀", "\u200d",
           "\u0301", "\u00a0", " " * 5, " " * 17, "\n" * 3, "<s>", "\r\n", "x" * 9, "٣", "½", "Ⅷ", "İ", "ǅ", "<0x41>", "`", "{", "}"]
@@ -81,6 +83,25 @@ class Saved(test_families.Families):
                 _, told = outrider("model", "convert", folder, converted, "--force")
                 self.assertIn("tensors for images and sounds are left out", told)
                 self.compare_logits(name, converted, metadata["recipe.tokens"])
+
+    def test_suppressed_tokens_are_not_drawn(self):
+        """A text at temperature 0 is that of transformers' generate, which suppresses what generation_config.json says."""
+        family = self.families["gemma4-experts"](0)
+        model, converted = family.build(), self.folder / "converted.gguf"
+        subprocess.run([BIN / "family-model", "gemma4-experts/0", self.folder / "recipe.gguf"], check=True, cwd=ROOT, timeout=PATIENCE, env=ENVIRONMENT)
+        metadata, _ = checkpoints.read_gguf(self.folder / "recipe.gguf")
+        prompt = torch.tensor([[metadata["tokenizer.ggml.tokens"].index(letter.encode()) for letter in PROMPT]])
+        write = lambda: model.generate(prompt, attention_mask=torch.ones_like(prompt), do_sample=False, min_new_tokens=40, max_new_tokens=40)[0, len(PROMPT):].tolist()
+        usual = write()
+        model.generation_config.suppress_tokens = sorted(set(usual[:3]))
+        expected = write()
+        self.assertNotEqual(usual, expected)
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_pretrained(folder)
+            checkpoints.write_json(Path(folder) / "tokenizer.json", checkpoints.characters_tokenizer(metadata))
+            outrider("model", "convert", folder, converted, "--force")
+        out, _ = outrider("generate", "-m", converted, "-p", PROMPT, "-n", 40, "--temp", 0, "--ignore-eos", "--json", "-dev", "none")
+        self.assertEqual(expected, json.loads(out)["tokens"])
 
     def compare(self, name, config, files):
         family, variant = name.split("/")
@@ -145,7 +166,18 @@ class Ids(test_tokenizers.Tokenizers):
         print(f"{name}: {len(ours)} ids are equal")
 
 
-del test_families.Families, test_tokenizers.Tokenizers  # their own tests run elsewhere
+class LineIds(test_lines.Lines):
+    """The same of Gemma 4's kind."""
+
+    def test_ids_are_those_of_the_merges(self):
+        self.convert(self.tokenizer)
+        whole = "\n".join(test_lines.texts(os.environ.get("OR_TEST_SEED", 1), 5 * DRAWN))
+        expected = tokenizers.Tokenizer.from_file(str(self.folder / "tokenizer.json")).encode(whole, add_special_tokens=False).ids
+        self.assertEqual(expected, self.ids_of(whole))
+        print(f"gemma4: {len(expected)} ids are equal")
+
+
+del test_families.Families, test_lines.Lines, test_tokenizers.Tokenizers  # their own tests run elsewhere
 
 if __name__ == "__main__":
     unittest.main()

@@ -25,15 +25,20 @@ ALIGNMENT = 32
 WAYS = {"trees": ["--draft-ahead", 0], "small trees, ahead": ["--draft-method", "topk", "--draft-nodes", 5, "--draft-ahead", 1]}
 
 
-def with_unknown_token(file):
-    """Return a GGUF file's bytes with one more key, without which text that the 64 tokens cannot say is refused. Another makes both together a whole number of
-    alignments, so that data stay aligned."""
-    keys = b"tokenizer.ggml.unknown_token_id", b"test.to.fill.up.a.whole.alignment"
-    fields, = struct.unpack_from("<Q", file, 16)
-    at = file.index(b"tokenizer.ggml.bos_token_id") - 8  # a field begins with the length of its key
-    more = b"".join(struct.pack("<Q", len(key)) + key + struct.pack("<II", 4, 0) for key in keys)
+UNKNOWN = b"tokenizer.ggml.unknown_token_id", struct.pack("<II", 4, 0)
+SUPPRESSED = b"tokenizer.ggml.suppress_tokens"
+U8, ARRAY = 0, 9
+
+
+def with_keys(head, *keys):
+    """Return the head of a GGUF file with more keys, as (name, type and value). One more makes them all a whole number of alignments, so that data stay aligned."""
+    fields, = struct.unpack_from("<Q", head, 16)
+    at = head.index(b"tokenizer.ggml.bos_token_id") - 8  # a field begins with the length of its key
+    more = b"".join(struct.pack("<Q", len(name)) + name + value for name, value in keys)
+    name = b"f" * (1 + -(len(more) + 8 + 1 + 5) % ALIGNMENT)
+    more += struct.pack("<Q", len(name)) + name + struct.pack("<IB", U8, 0)
     assert len(more) % ALIGNMENT == 0
-    return file[:16] + struct.pack("<Q", fields + len(keys)) + file[24:at] + more + file[at:]
+    return head[:16] + struct.pack("<Q", fields + len(keys) + 1) + head[24:at] + more + head[at:]
 
 
 class Processes(unittest.TestCase):
@@ -44,13 +49,14 @@ class Processes(unittest.TestCase):
         cls.folder = Path(folder.name)
         cls.accepted = 0
 
-    def file_of(self, family):
-        """Return the path of the family's model, whose head is as long as in its recipe and a whole number of alignments."""
-        path = self.folder / f"{family}.gguf"
+    def file_of(self, family, *keys):
+        """Return the path of the family's model, whose head is as long as in its recipe and a whole number of alignments. Without an unknown token text that the 64
+        tokens cannot say would be refused."""
+        path = self.folder / f"{family}-{len(keys)}.gguf"
         if not path.exists():
             subprocess.run([BIN / "family-model", f"{family}/0", path], check=True, cwd=ROOT, timeout=PATIENCE)
             file, head = path.read_bytes(), len((DATA / family / "0.gguf-head").read_bytes())
-            path.write_bytes(with_unknown_token(file[:head]) + file[head:])
+            path.write_bytes(with_keys(file[:head], UNKNOWN, *keys) + file[head:])
         return path
 
     def write(self, cluster, *words, tokens=TOKENS):
@@ -91,6 +97,29 @@ class Processes(unittest.TestCase):
             with self.subTest(target=target, draft=draft):
                 self.check(self.file_of(target), self.file_of(draft))
         self.assertGreater(self.accepted, COUNT)
+
+
+class Suppressed(Processes):
+    """Tokens that a file suppresses are never drawn: texts are those of the same file without them, with a bias of minus infinity for each."""
+    test_another_familys_drafter = None
+
+    def test_tokens_that_a_file_suppresses(self):
+        usual, draft = self.file_of("gemma4-experts"), self.file_of("glm4")
+        ways = (["--temp", 0], ["--temp", 1, "--seed", 7], ["--temp", 1, "--seed", 3, "--top-k", 4])
+        with Cluster("-m", usual, "--plain", "--log-level", "error") as cluster:
+            plain = [self.write(cluster, "--plain", *words)["tokens"] for words in ways]
+            suppressed = sorted({token for text in plain for token in text[:3]})
+            biases = [word for token in suppressed for word in ("--logit-bias", f"{token}-inf")]
+            expected = [self.write(cluster, "--plain", *words, *biases)["tokens"] for words in ways]
+        ids = struct.pack(f"<IIQ{len(suppressed) + 1}i", ARRAY, 5, len(suppressed) + 1, *suppressed, 1000)  # an id beyond the last is left out
+        target = self.file_of("gemma4-experts", (SUPPRESSED, ids))
+        with Cluster("-m", target, "-md", draft, "--log-level", "error") as cluster:
+            wait_until(lambda: self.write(cluster, "--draft-policy", "fixed", tokens=4)["drafted"] > 0, "a drafter at work")
+            self.assertEqual(expected, [self.same_as_plain(cluster, *words) for words in ways])
+            self.assertEqual(expected[0], self.write(cluster, "--plain", "--temp", 0, "--logit-bias", f"{suppressed[0]}+9")["tokens"])
+        for before, text in zip(plain, expected):
+            self.assertNotEqual(before, text)
+            self.assertFalse(set(suppressed) & set(text))
 
 
 class Windows(unittest.TestCase):

@@ -91,7 +91,8 @@ static void convert(json_t *const *files, const or_sentencepiece_t *model, or_gg
                                          .settings = named("settings", files[2]),
                                          .config = named("config", files[0]),
                                          .generation = named("generation", files[3]),
-                                         .size = size};
+                                         .size = size,
+                                         .keeps_merges = json_object_size(files[1]) % 2 == 1};
     status = or_hf_vocabulary_write(&tokenizer, writer);
     assert_sentence(status);
     if (status == OR_OK) {

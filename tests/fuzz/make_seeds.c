@@ -79,8 +79,9 @@ static const struct {
     SEED("tokenizer", "marked", "\0\0<u>a<u>  b<s>a<s><|x|>\xE2\x96\x81u\xE2\x96\x81"),
     SEED("tokenizer", "special", "\3\1<s>ab</s> ab<|x|><|x|> "),
     SEED("tokenizer", "ill_formed", "\1\0\xC3(\xA9\xF0\x9F\x98\xFF\xED\xA0\x80\xC0\x80"),
+    SEED("tokenizer", "lines", "\0\2 a  ab\n\n\nab\n a\nb<u>\n\n"),
     SEED("tokenizer", "words",
-         "\0\2It's 12345 o'clock, don't\tyou\r\n\r\n  think? \xC3\x89T\xC3\x89 "),
+         "\0\3It's 12345 o'clock, don't\tyou\r\n\r\n  think? \xC3\x89T\xC3\x89 "),
     // The bytes are rule, vocabulary, distributions (count + 128, then token and weight), nodes (token, back,
     // distribution, order).
     SEED("draws", "chain", "\4\12\2\202\1\377\0\200\0\0\3\0\202\2\7\5\1\3\1\0\0\5\1\1\0"),
@@ -136,6 +137,25 @@ static const struct {
          "{\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"\xE2\x96\x81\", "
          "\"prepend_scheme\": \"first\", \"split\": false}, \"model\": {\"byte_fallback\": true, "
          "\"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [\"a b\"]}}"),
+    SEED(
+        "checkpoint", "lines",
+        "{\"architectures\": [\"Gemma4ForConditionalGeneration\"], \"text_config\": "
+        "{\"vocab_size\": 9, \"hidden_size\": 8, \"intermediate_size\": 8, \"num_hidden_layers\": "
+        "2, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 4, "
+        "\"global_head_dim\": 8, \"max_position_embeddings\": 8, \"rms_norm_eps\": 1e-6, "
+        "\"enable_moe_block\": true, \"num_experts\": 4, \"top_k_experts\": 2, "
+        "\"moe_intermediate_size\": 4, \"hidden_size_per_layer_input\": 0, \"sliding_window\": 4, "
+        "\"final_logit_softcapping\": 30, "
+        "\"layer_types\": [\"sliding_attention\", \"full_attention\"], \"rope_parameters\": "
+        "{\"full_attention\": {\"rope_type\": \"proportional\", \"rope_theta\": 1e6, "
+        "\"partial_rotary_factor\": 0.25}, \"sliding_attention\": {\"rope_theta\": 1e4}}}}"
+        "\nNEXT FILE\n"
+        "{\"added_tokens\": [{\"id\": 8, \"content\": \"<t>\"}], \"normalizer\": {\"type\": "
+        "\"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"\xE2\x96\x81\"}, \"model\": "
+        "{\"type\": \"BPE\", \"unk_token\": \"<u>\", \"byte_fallback\": true, \"vocab\": "
+        "{\"<u>\": 0, \"a\": 1, \"b\": 2, \"ab\": 3, \"\\n\": 4, \"\\n\\n\": 5, "
+        "\"\\n\\n\\n\": 6, \"aab\": 7}, \"merges\": [[\"\\n\", \"\\n\"], [\"\\n\", "
+        "\"\\n\\n\"], [\"\\n\\n\", \"\\n\"], [\"a\", \"b\"], [\"a\", \"ab\"]]}}"),
     SEED("grant", "all",
          "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7 name=laptop owner=ada roles=client,drafter "
          "trusted=no sessions=4 tokens-per-minute=6000 nodes=64"),
@@ -337,6 +357,30 @@ static void write_byte_level_vocabulary(void)
     test_gguf_fini(&file);
 }
 
+static void write_line_vocabulary(void)
+{
+    static const char *const tokens[] = {"a", "b", "ab", "\n", "\n\n", "<|end|>", "<u>"};
+    static const char *const merges[] = {"a b", "\n \n"};
+    enum { TOKENS = sizeof tokens / sizeof *tokens };
+    test_gguf_t file;
+    test_gguf_init(&file, 3, 0, 6);
+    test_gguf_put_string_entry(&file, "tokenizer.ggml.model", "gemma4");
+    test_gguf_put_array_key(&file, "tokenizer.ggml.tokens", OR_GGUF_STRING, TOKENS);
+    for (size_t i = 0; i < TOKENS; i++) {
+        test_gguf_put_string(&file, tokens[i]);
+    }
+    test_gguf_put_array_key(&file, "tokenizer.ggml.scores", OR_GGUF_F32, TOKENS);
+    test_gguf_put(&file, (float[TOKENS]){0}, TOKENS * sizeof(float));
+    test_gguf_put_array_key(&file, "tokenizer.ggml.token_type", OR_GGUF_I32, TOKENS);
+    test_gguf_put(&file, (int32_t[TOKENS]){1, 1, 1, 1, 1, 3, 2}, TOKENS * sizeof(int32_t));
+    test_gguf_put_array_key(&file, "tokenizer.ggml.merges", OR_GGUF_STRING, 2);
+    test_gguf_put_string(&file, merges[0]);
+    test_gguf_put_string(&file, merges[1]);
+    test_gguf_put_u32_entry(&file, "tokenizer.ggml.unknown_token_id", TOKENS - 1);
+    write_vocabulary_seed("lines", &file);
+    test_gguf_fini(&file);
+}
+
 static void put_part(test_gguf_t *file, uint32_t number, const char *tensor)
 {
     test_gguf_init(file, 3, 1, 3);
@@ -521,6 +565,7 @@ int main(int argc, char **argv)
     write_model("qwen2_q8_0", "qwen2", 32, OR_TENSOR_Q8_0);
     write_vocabulary();
     write_byte_level_vocabulary();
+    write_line_vocabulary();
     write_split_model();
     write_importance();
     write_journal();

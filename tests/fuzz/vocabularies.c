@@ -91,6 +91,21 @@ static or_vocab_t *make_sentencepiece(bool with_space)
     return vocab;
 }
 
+static const char *const line_merges[] = {
+    "b a", "a b", SPACE " " SPACE, SPACE " a", SPACE "a b", "\n \n", "ab a",
+};
+enum { LINE_MERGES = sizeof line_merges / sizeof *line_merges };
+
+// The same tokens, with merges from the file.
+static or_vocab_t *make_by_lines(void)
+{
+    or_vocab_t *vocab = NULL;
+    or_status_t status =
+        test_make_by_lines(sentencepiece, SENTENCEPIECE_TOKENS, line_merges, LINE_MERGES, &vocab);
+    assert(status == OR_OK);
+    return vocab;
+}
+
 static or_vocab_t *make_byte_level(size_t rule)
 {
     const char *name = NULL;
@@ -105,18 +120,19 @@ static or_vocab_t *make_byte_level(size_t rule)
 const or_vocab_t *fuzz_vocabulary(unsigned choice)
 {
     static or_vocab_t
-        *vocabularies[256]; // as made; sentencepiece with and without space, then by rule
+        *vocabularies[256]; // as made; sentencepiece with and without space, by lines, then by rule
     static size_t count;
     if (count == 0) {
         const char *name;
-        for (count = 2; or_pre_rule_at(count - 2, &name) != NULL; count++) {
+        for (count = 3; or_pre_rule_at(count - 3, &name) != NULL; count++) {
         }
         assert(count <= sizeof vocabularies / sizeof *vocabularies);
     }
     size_t which = choice % count;
     if (vocabularies[which] == NULL) {
-        vocabularies[which] =
-            which < 2 ? make_sentencepiece(which == 0) : make_byte_level(which - 2);
+        vocabularies[which] = which < 2    ? make_sentencepiece(which == 0)
+                              : which == 2 ? make_by_lines()
+                                           : make_byte_level(which - 3);
     }
     return vocabularies[which];
 }

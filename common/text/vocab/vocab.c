@@ -82,6 +82,26 @@ static or_status_t read_ends(const or_gguf_t *gguf, or_vocab_t *vocab)
     return status;
 }
 
+static or_status_t read_suppressed(const or_gguf_t *gguf, or_vocab_t *vocab)
+{
+    static const char key[] = "tokenizer.ggml.suppress_tokens";
+    or_gguf_array_t ids;
+    if (!or_gguf_has(gguf, key)) {
+        return OR_OK;
+    }
+    or_status_t status = or_gguf_get_array(gguf, key, OR_GGUF_I32, &ids);
+    status = status != OR_OK ? or_gguf_get_array(gguf, key, OR_GGUF_U32, &ids) : status;
+    for (uint64_t i = 0; status == OR_OK && i < ids.count; i++) {
+        uint32_t id;
+        memcpy(&id, (const uint8_t *)ids.data + i * sizeof id, sizeof id);
+        if (id < vocab->size && !vocab->tokens[id].suppressed) {
+            vocab->tokens[id].suppressed = true;
+            vocab->suppressed_count++;
+        }
+    }
+    return status;
+}
+
 // Return the special token that is spelled so, or OR_TOKEN_NONE.
 static int32_t find_special(const or_vocab_t *vocab, const char *piece)
 {
@@ -225,6 +245,9 @@ static or_status_t fill(const or_gguf_t *gguf, or_vocab_t *vocab)
         status = read_roles(gguf, rule, vocab);
     }
     if (status == OR_OK) {
+        status = read_suppressed(gguf, vocab);
+    }
+    if (status == OR_OK) {
         status = or_fail_context(or_vocab_fill_keys(vocab), "%s", or_gguf_path(gguf));
     }
     if (status == OR_OK) {
@@ -304,6 +327,16 @@ const char *or_vocab_piece(const or_vocab_t *vocab, int32_t id, uint32_t *length
 {
     *length = token_of(vocab, id)->piece_length;
     return token_of(vocab, id)->piece;
+}
+
+bool or_vocab_is_suppressed(const or_vocab_t *vocab, int32_t id)
+{
+    return token_of(vocab, id)->suppressed;
+}
+
+uint32_t or_vocab_suppressed_count(const or_vocab_t *vocab)
+{
+    return vocab->suppressed_count;
 }
 
 int32_t or_vocab_bos(const or_vocab_t *vocab)

@@ -69,6 +69,11 @@ bool or_vocab_adds_bos(const or_vocab_t *vocab);
 // in the common families of chat models.
 bool or_vocab_is_end(const or_vocab_t *vocab, int32_t id);
 
+// Does the file want the token never to be drawn (tokenizer.ggml.suppress_tokens)? How many are there? Ids that no token has are
+// left out. They say nothing of what a token is: vocabularies that differ in them alone are the same.
+bool or_vocab_is_suppressed(const or_vocab_t *vocab, int32_t id);
+uint32_t or_vocab_suppressed_count(const or_vocab_t *vocab);
+
 // The kind of tokenizer: "llama", "gpt2" or "gemma4".
 const char *or_vocab_model(const or_vocab_t *vocab);
 

@@ -12,6 +12,7 @@ typedef struct {
     float score;
     uint8_t kind; // or_token_kind_t
     bool ends;    // end of generation
+    bool suppressed;
 } token_t;
 
 struct or_vocab {
@@ -30,6 +31,7 @@ struct or_vocab {
     int32_t eos;
     int32_t unknown;
     bool adds_bos;
+    uint32_t suppressed_count;
     bool adds_space;          // the text begins with a space of the tokenizer's own
     int32_t byte_tokens[256]; // of kind byte; OR_TOKEN_NONE where there is none
     uint32_t widest_text;     // bytes of the longest text token

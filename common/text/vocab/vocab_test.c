@@ -115,6 +115,47 @@ static void turns_that_the_next_one_ends(void **state)
     }
 }
 
+// An id may be there twice, and ids that no token has change nothing. The content is the same.
+static void suppressed_tokens_are_marked(void **state)
+{
+    (void)state;
+    static const int32_t ids[] = {2, 1, 2, 1000, -1};
+    static const char *const pieces[] = {"a", "b", "<|end|>"};
+    or_vocab_t *vocabs[2] = {NULL, NULL};
+    for (uint32_t with = 0; with < 2; with++) {
+        test_gguf_t file;
+        or_gguf_t *gguf = NULL;
+        test_gguf_init(&file, 3, 0, 6 + with);
+        test_gguf_put_string_entry(&file, "tokenizer.ggml.model", "gpt2");
+        test_gguf_put_string_entry(&file, "tokenizer.ggml.pre", "llama-bpe");
+        test_gguf_put_array_key(&file, "tokenizer.ggml.tokens", OR_GGUF_STRING, 3);
+        for (size_t i = 0; i < 3; i++) {
+            test_gguf_put_string(&file, pieces[i]);
+        }
+        test_gguf_put_array_key(&file, "tokenizer.ggml.token_type", OR_GGUF_I32, 3);
+        test_gguf_put(&file, (int32_t[3]){1, 1, 3}, 3 * sizeof(int32_t));
+        test_gguf_put_array_key(&file, "tokenizer.ggml.merges", OR_GGUF_STRING, 0);
+        test_gguf_put_u32_entry(&file, "tokenizer.ggml.eos_token_id", 2);
+        if (with > 0) {
+            test_gguf_put_array_key(&file, "tokenizer.ggml.suppress_tokens", OR_GGUF_I32, 5);
+            test_gguf_put(&file, ids, sizeof ids);
+        }
+        assert_int_equal(or_gguf_open_bytes("file", file.bytes, file.count, &gguf), OR_OK);
+        assert_int_equal(or_vocab_load(gguf, &vocabs[with]), OR_OK);
+        or_gguf_close(&gguf);
+        test_gguf_fini(&file);
+    }
+    assert_int_equal(or_vocab_suppressed_count(vocabs[0]), 0);
+    assert_int_equal(or_vocab_suppressed_count(vocabs[1]), 2);
+    for (int32_t id = 0; id < 3; id++) {
+        assert_false(or_vocab_is_suppressed(vocabs[0], id));
+        assert_int_equal(or_vocab_is_suppressed(vocabs[1], id), id > 0);
+    }
+    assert_int_equal(or_vocab_hash(vocabs[0]), or_vocab_hash(vocabs[1]));
+    or_vocab_destroy(&vocabs[0]);
+    or_vocab_destroy(&vocabs[1]);
+}
+
 static void byte_level_tokens_print_bytes(void **state)
 {
     (void)state;
@@ -406,6 +447,7 @@ int main(void)
         cmocka_unit_test(sentencepiece_tokens_print_what_they_should),
         cmocka_unit_test(messages_of_harmony_do_not_end_a_turn),
         cmocka_unit_test(turns_that_the_next_one_ends),
+        cmocka_unit_test(suppressed_tokens_are_marked),
         cmocka_unit_test(byte_level_tokens_print_bytes),
         cmocka_unit_test(noise_keys_are_what_they_always_were),
         cmocka_unit_test(noise_keys_are_shared_between_vocabularies),

@@ -368,7 +368,8 @@ static or_status_t write_vocabulary(const convert_t *convert)
                                         .config = convert->config.text,
                                         .generation = {"generation_config.json", files.generation},
                                         .chat_template = files.chat_template,
-                                        .size = convert->config.shape.vocab_size};
+                                        .size = convert->config.shape.vocab_size,
+                                        .keeps_merges = convert->config.family->keeps_merges};
         status = or_fail_context(or_hf_vocabulary_write(&from, convert->writer), "%s",
                                  convert->job->folder);
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/log/log.h"
+#include "launch/model/convert/tokenizer/line_merges.h"
 
 #define PAD_BYTES 16u // "[PAD4294967295]" with its zero
 #define SPACE_MARK "\xE2\x96\x81"
@@ -244,12 +245,10 @@ static or_status_t write_over_bytes(or_json_t model, const char *rule, or_gguf_w
     return status != OR_OK ? status : or_hf_write_merges(model, writer);
 }
 
-static or_status_t write_with_scores(bool adds_space, const or_hf_tokens_t *tokens,
-                                     or_gguf_writer_t *writer)
+static or_status_t write_scores(const char *kind, bool adds_space, const or_hf_tokens_t *tokens,
+                                or_gguf_writer_t *writer)
 {
-    or_status_t status = or_gguf_writer_set_string(writer, "tokenizer.ggml.model", "llama");
-    status = status != OR_OK ? status
-                             : or_gguf_writer_set_string(writer, "tokenizer.ggml.pre", "default");
+    or_status_t status = or_gguf_writer_set_string(writer, "tokenizer.ggml.model", kind);
     status = status != OR_OK
                  ? status
                  : or_gguf_writer_set_bool(writer, "tokenizer.ggml.add_space_prefix", adds_space);
@@ -258,11 +257,49 @@ static or_status_t write_with_scores(bool adds_space, const or_hf_tokens_t *toke
                                                       tokens->scores, tokens->size);
 }
 
-static or_status_t write_over_characters(or_json_t tokenizer, or_json_t model,
+static or_status_t write_with_scores(bool adds_space, const or_hf_tokens_t *tokens,
+                                     or_gguf_writer_t *writer)
+{
+    or_status_t status = or_gguf_writer_set_string(writer, "tokenizer.ggml.pre", "default");
+    return status != OR_OK ? status : write_scores("llama", adds_space, tokens, writer);
+}
+
+// Tokens that mark thoughts and calls of tools print their text, as in llama.cpp's files: readers of conversations look for it.
+static void show_marks(or_hf_tokens_t *tokens)
+{
+    static const char *const marks[] = {"<|channel>",   "<channel|>",       "<|tool_call>",
+                                        "<tool_call|>", "<|tool_response>", "<tool_response|>",
+                                        "<|\"|>"};
+    for (uint32_t id = 0; id < tokens->size; id++) {
+        for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+            const bool is_mark = tokens->kinds[id] == OR_HF_CONTROL &&
+                                 strcmp(tokens->pieces[id].bytes, marks[i]) == 0;
+            tokens->kinds[id] = is_mark ? OR_HF_USER : tokens->kinds[id];
+        }
+    }
+}
+
+#define UNSCORED (-1000.0f) // what llama.cpp writes where scores say nothing
+
+static or_status_t write_with_merges(or_json_t model, bool adds_space, or_hf_tokens_t *tokens,
+                                     or_gguf_writer_t *writer)
+{
+    show_marks(tokens);
+    for (uint32_t id = 0; id < tokens->size; id++) {
+        tokens->scores[id] = UNSCORED;
+    }
+    or_status_t status = write_scores("gemma4", adds_space, tokens, writer);
+    return status != OR_OK ? status : or_hf_write_line_merges(model, tokens, writer);
+}
+
+static or_status_t write_over_characters(const or_hf_tokenizer_t *from, or_json_t model,
                                          or_hf_tokens_t *tokens, or_gguf_writer_t *writer)
 {
     bool adds_space = false;
-    or_status_t status = or_hf_check_characters(tokenizer, &adds_space);
+    or_status_t status = or_hf_check_characters(from->tokenizer, &adds_space);
+    if (status == OR_OK && from->keeps_merges) {
+        return write_with_merges(model, adds_space, tokens, writer);
+    }
     status = status != OR_OK ? status : or_hf_fill_scores(model, tokens);
     return status != OR_OK ? status : write_with_scores(adds_space, tokens, writer);
 }
@@ -282,7 +319,7 @@ static or_status_t write_json(const or_hf_tokenizer_t *from, or_hf_tokens_t *tok
         return status;
     }
     return *over_bytes ? write_over_bytes(model, rule.name, writer)
-                       : write_over_characters(from->tokenizer, model, tokens, writer);
+                       : write_over_characters(from, model, tokens, writer);
 }
 
 static or_status_t write_sentencepiece(const or_hf_tokenizer_t *from, or_hf_tokens_t *tokens,

@@ -3,7 +3,7 @@
 //     tokenizer.json                   tokenizer.ggml.model
 //     BPE over bytes (ByteLevel)       "gpt2": tokens, merges, and in .pre the name of the rule that cuts text
 //     BPE over characters with bytes   "llama": tokens, and scores in the order of the merges
-//     to fall back to
+//     to fall back to                  or "gemma4": tokens and merges (tokenizer/line_merges.h)
 //     tokenizer.model of that kind     "llama": tokens and scores as they are
 //     tiktoken.model                   as the tokenizer.json that says the same (tokenizer/tiktoken.h)
 //
@@ -23,7 +23,8 @@ typedef struct {
     or_json_t config;          // config.json
     or_json_t generation;      // generation_config.json; object NULL: there is none
     const char *chat_template; // chat_template.jinja; NULL: as `settings` have it
-    uint32_t size; // tokens that the model has; those that the tokenizer lacks are padding
+    uint32_t size;     // tokens that the model has; those that the tokenizer lacks are padding
+    bool keeps_merges; // a tokenizer.json over characters becomes "gemma4", and not "llama"
 } or_hf_tokenizer_t;
 
 // Write the metadata. OR_ERR_FORMAT, OR_ERR_UNSUPPORTED with file and fault; OR_ERR_NO_MEMORY.
@@ -78,6 +79,12 @@ typedef struct {
 or_status_t or_hf_find_rule(or_json_t tokenizer, or_hf_pre_t *rule);
 // Check what the rule asks; `tokens` are filled. OR_ERR_UNSUPPORTED names the first merge or token that is not so.
 or_status_t or_hf_check_merges(or_json_t model, const or_hf_tokens_t *tokens, or_hf_pre_t pre);
+
+// A merge is "left right", or in newer files ["left", "right"]; false if it is neither.
+typedef struct {
+    or_gguf_string_t left, right;
+} or_hf_merge_t;
+bool or_hf_read_merge(const json_t *json, or_hf_merge_t *merge);
 
 // A merge is "left right", or in newer files ["left", "right"]; false if it is neither.
 typedef struct {

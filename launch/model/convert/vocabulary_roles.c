@@ -1,6 +1,7 @@
 // Tokens with a role, and how a chat is written: from tokenizer_config.json, else from config.json, and the ends of texts from
-// generation_config.json as well.
+// generation_config.json as well. That has the tokens that are never drawn, too.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/log/log.h"
@@ -126,6 +127,38 @@ static or_status_t write_other_ends(const roles_t *roles)
     return status;
 }
 
+// ---- tokens that are never drawn ----
+
+// The ids that transformers' generate suppresses; those that no token has change nothing.
+static or_status_t write_suppressed(const roles_t *roles)
+{
+    const json_t *list = json_object_get(roles->from->generation.object, "suppress_tokens");
+    const json_t *at_begin =
+        json_object_get(roles->from->generation.object, "begin_suppress_tokens");
+    int32_t *ids = malloc((json_array_size(list) + 1) * sizeof *ids);
+    uint64_t count = 0;
+    if (json_array_size(at_begin) > 0) {
+        or_log(OR_LOG_WARN,
+               "%s: \"begin_suppress_tokens\" suppresses tokens at the beginning of a text, which "
+               "GGUF cannot say",
+               roles->from->generation.path);
+    }
+    if (ids == NULL) {
+        return or_fail(OR_ERR_NO_MEMORY, "no memory for suppressed tokens");
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const int64_t id = id_at(roles, list, i);
+        ids[count] = (int32_t)id;
+        count += id != NO_TOKEN;
+    }
+    or_status_t status =
+        count > 0 ? or_gguf_writer_set_array(roles->writer, "tokenizer.ggml.suppress_tokens",
+                                             OR_GGUF_I32, ids, count)
+                  : OR_OK;
+    free(ids);
+    return status;
+}
+
 // ---- what is put before a text ----
 
 // Find the step that writes special tokens around a text; NULL if there is none.
@@ -212,6 +245,7 @@ or_status_t or_hf_write_roles(const or_hf_tokenizer_t *from, const or_hf_tokens_
     roles_t roles = {.from = from, .tokens = tokens, .writer = writer};
     or_status_t status = write_named(&roles);
     status = status != OR_OK ? status : write_other_ends(&roles);
+    status = status != OR_OK ? status : write_suppressed(&roles);
     status = status != OR_OK ? status : write_begin(&roles);
     return status != OR_OK ? status : write_chat_template(&roles);
 }

@@ -240,8 +240,8 @@ static const or_hf_rule_t olmoe_rules[] = {
     .layers = "layers.", .embedding = "embed_tokens.weight", .norm = "norm",                       \
     .counts = &llama_counts, .ignored = ".rotary_emb.inv_freq", .rope_base = 1000000,              \
     .rotated = 0.25, .numbers = gemma4_numbers, .names = or_hf_gemma4_names, .head_dim = 256,      \
-    .needs_kv_heads = true, .is_tied = true, .lists_windows = true, .window = 512,                 \
-    .input_embedding = "embed_tokens_per_layer.weight",                                            \
+    .needs_kv_heads = true, .is_tied = true, .keeps_merges = true, .lists_windows = true,          \
+    .window = 512, .input_embedding = "embed_tokens_per_layer.weight",                             \
     .input_projection = "per_layer_model_projection.weight",                                       \
     .input_norm = "per_layer_projection_norm.weight"
 #define GEMMA4_EXPERTS                                                                             \

@@ -92,6 +92,7 @@ typedef struct {
     bool gates_by_sigmoid; // experts are chosen by sigmoids
     bool tells_routing;    // GGUF says how experts are chosen
     bool has_latent;       // attention is latent, and rotated elements are a head's last
+    bool keeps_merges;     // a tokenizer over characters becomes GGUF's kind "gemma4"
     uint32_t window;       // where the config does not say; 0: none
 } or_hf_family_t;
 

@@ -1,0 +1,114 @@
+// Goal: tokens that a model's file suppresses have a bias of minus infinity in every text's terms, beside the client's biases.
+// Method: a vocabulary that suppresses some of its tokens; the terms that a request becomes.
+#include "coordinator/session/session.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/decode/methods.h"
+#include "common/gguf/gguf_test_file.h"
+#include "tests/support/test_support.h"
+
+#define TOKENS 1500u
+
+// The tokens 3, 4, 5 and so on are suppressed.
+static or_vocab_t *make_vocab(uint32_t suppressed)
+{
+    test_gguf_t file;
+    or_gguf_t *gguf = NULL;
+    or_vocab_t *vocab = NULL;
+    int32_t ids[TOKENS];
+    test_gguf_init(&file, 3, 0, 5);
+    test_gguf_put_string_entry(&file, "tokenizer.ggml.model", "gpt2");
+    test_gguf_put_string_entry(&file, "tokenizer.ggml.pre", "gpt-2");
+    test_gguf_put_array_key(&file, "tokenizer.ggml.tokens", OR_GGUF_STRING, TOKENS);
+    for (uint32_t i = 0; i < TOKENS; i++) {
+        char piece[16];
+        snprintf(piece, sizeof piece, "t%u", i);
+        test_gguf_put_string(&file, piece);
+        ids[i] = (int32_t)i + 3;
+    }
+    test_gguf_put_array_key(&file, "tokenizer.ggml.merges", OR_GGUF_STRING, 0);
+    test_gguf_put_array_key(&file, "tokenizer.ggml.suppress_tokens", OR_GGUF_I32, suppressed);
+    test_gguf_put(&file, ids, suppressed * sizeof *ids);
+    assert_int_equal(or_gguf_open_bytes("file", file.bytes, file.count, &gguf), OR_OK);
+    assert_int_equal(or_vocab_load(gguf, &vocab), OR_OK);
+    or_gguf_close(&gguf);
+    test_gguf_fini(&file);
+    return vocab;
+}
+
+static or_status_t make_session(const or_vocab_t *vocab, const or_logit_bias_t *bias,
+                                uint32_t count, or_csession_t **session_p)
+{
+    static const uint32_t prompt[] = {1, 2};
+    const or_session_target_t target = {.vocab = vocab};
+    or_generate_request_t request = {.max_tokens = 4,
+                                     .sampling = or_sampling_default(),
+                                     .prompt_tokens = prompt,
+                                     .prompt_token_count = 2,
+                                     .draft_method = OR_DRAFT_COUPLED,
+                                     .accept_rule = OR_ACCEPT_COUPLED,
+                                     .draft_nodes = 1,
+                                     .draft_depth = 1};
+    request.sampling.bias = bias;
+    request.sampling.bias_count = count;
+    return or_csession_create(&target, (or_session_id_t){1}, (or_peer_t){0}, "ada", &request,
+                              session_p);
+}
+
+static void suppressed_tokens_are_banned(void **state)
+{
+    (void)state;
+    static const or_logit_bias_t own[] = {{7, 1.5F}, {4, 9}};
+    or_csession_t *session = NULL;
+    or_vocab_t *vocab = make_vocab(2);
+    assert_int_equal(make_session(vocab, own, 2, &session), OR_OK);
+    const or_sampling_t *sampling = &session->terms.open.sampling;
+    assert_int_equal(sampling->bias_count, 4);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(sampling->bias[i].id, own[i].id);
+        assert_true(sampling->bias[i].bias == own[i].bias);
+        assert_int_equal(sampling->bias[2 + i].id, 3 + i);
+        assert_true(sampling->bias[2 + i].bias == -INFINITY); // whatever the client adds
+    }
+    or_csession_destroy(&session);
+    or_vocab_destroy(&vocab);
+}
+
+static void without_them_only_the_clients_biases_are_there(void **state)
+{
+    (void)state;
+    or_csession_t *session = NULL;
+    or_vocab_t *vocab = make_vocab(0);
+    assert_int_equal(make_session(vocab, NULL, 0, &session), OR_OK);
+    assert_int_equal(session->terms.open.sampling.bias_count, 0);
+    assert_true(or_sampling_is_plain(&session->terms.open.sampling));
+    or_csession_destroy(&session);
+    or_vocab_destroy(&vocab);
+}
+
+static void too_many_together_are_refused(void **state)
+{
+    (void)state;
+    static or_logit_bias_t own[5];
+    or_csession_t *session = NULL;
+    or_vocab_t *vocab = make_vocab(OR_BIASES_MAX - 4);
+    assert_int_equal(make_session(vocab, own, 4, &session), OR_OK);
+    assert_int_equal(session->terms.open.sampling.bias_count, OR_BIASES_MAX);
+    or_csession_destroy(&session);
+    assert_int_equal(make_session(vocab, own, 5, &session), OR_ERR_INVALID);
+    assert_non_null(strstr(or_error_text(), "that the model suppresses"));
+    or_vocab_destroy(&vocab);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(suppressed_tokens_are_banned),
+        cmocka_unit_test(without_them_only_the_clients_biases_are_there),
+        cmocka_unit_test(too_many_together_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
