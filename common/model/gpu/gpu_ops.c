@@ -205,15 +205,14 @@ static or_status_t grow_query(or_model_t *model, const place_t *place, uint32_t 
     return OR_OK;
 }
 
+// A layer that attends to another's has no heads there, and nothing is stored.
 static or_status_t store(or_model_t *model, const place_t *place, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
     const or_cuda_kv_t kv = or_gpu_kv_of_layer(model, place->index);
-    if (has_own_kv(place)) { // else another layer's are stored
-        or_gpu_keep(gpu, gpu->functions->store_kv(gpu->cuda, &kv, 0, gpu->seen, rows,
-                                                  key_of(model, place->layer),
-                                                  value_of(model, place->layer), model->kv_stride));
-    }
+    or_gpu_keep(gpu, gpu->functions->store_kv(gpu->cuda, &kv, 0, gpu->seen, rows,
+                                              key_of(model, place->layer),
+                                              value_of(model, place->layer), model->kv_stride));
     return OR_OK;
 }
 
