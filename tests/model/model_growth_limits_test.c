@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "common/model/gpu/gpu_internal.h"
+#include "tests/families/family_file.h"
 #include "tests/model/model_fixture.h"
 
 #define MODEL "tests/model/data/llama3-mixed.gguf"
@@ -366,6 +367,22 @@ static void without_room_trees_do_not_grow(void **state)
     assert_int_equal(allocs, 8); // of the embedding, and all that comes behind it
 }
 
+// What its layers get of a token only the host can read.
+static void layers_with_inputs_do_not_grow_trees(void **state)
+{
+    (void)state;
+    garden_t garden;
+    char *path = family_file_make("gemma4-shared/0");
+    open_garden(&garden, path);
+    assert_int_equal(prepare(&garden), OR_OK);
+    assert_false(or_model_can_grow(garden.fixture.model));
+    assert_int_equal(grow(&garden), OR_OK);
+    assert_int_equal(garden.grown.row_count, 0);
+    assert_lives(&garden);
+    close_garden(&garden);
+    free(path);
+}
+
 static void processors_do_not_grow_trees(void **state)
 {
     (void)state;
@@ -387,6 +404,7 @@ int main(void)
         cmocka_unit_test(slots_and_shares_end_a_tree),
         cmocka_unit_test(devices_without_loops_do_not_grow_trees),
         cmocka_unit_test(without_room_trees_do_not_grow),
+        cmocka_unit_test(layers_with_inputs_do_not_grow_trees),
         cmocka_unit_test(processors_do_not_grow_trees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

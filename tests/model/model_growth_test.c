@@ -580,13 +580,17 @@ static void rows_are_as_passes_make_them(void **state)
     check("tests/model/data/qwen2-bf16.gguf", false, OR_KV_Q8_0, test_runs(1));
 }
 
-// What is launched is the same whichever experts the rows take; some layers have windows, and heads have sinks.
-static void experts_make_them_too(void **state)
+// What is launched is the same whichever experts the rows take; some layers have windows or heads of their own, heads have
+// sinks, or share one vector of K and V.
+static void other_families_make_them_too(void **state)
 {
     (void)state;
-    char *path = family_file_make("gpt-oss/0");
-    check(path, false, OR_KV_F16, test_runs(1));
-    free(path);
+    static const char *const names[] = {"gpt-oss/0", "gemma4/0", "deepseek-v3/0"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char *path = family_file_make(names[i]);
+        check(path, false, OR_KV_F16, test_runs(1));
+        free(path);
+    }
 }
 
 static void tensor_cores_make_them_too(void **state)
@@ -653,7 +657,7 @@ int main(void)
     fixture_need_gpu();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_as_passes_make_them),
-        cmocka_unit_test(experts_make_them_too),
+        cmocka_unit_test(other_families_make_them_too),
         cmocka_unit_test(tensor_cores_make_them_too),
         cmocka_unit_test(trees_grow_to_the_end_of_the_context),
         cmocka_unit_test(a_text_grows_out_of_its_step),

@@ -152,8 +152,7 @@ struct or_gpu {
     or_gpu_experts_t experts;
     or_gpu_inputs_t inputs;
     or_gpu_latent_t latent;
-    float *
-        ones; // [the most elements of a head], the weights of norms that have none; NULL: there are none
+    float *ones; // [the most elements of a head], weights of norms that have none; NULL: all have
     // [this rank's shards][rows_max][width_stride]; products' rows are whole tiles (or_gpu_tensor_room). Sums that are not
     // added to x at once lie where the first shard's did.
     float *parts;
@@ -373,11 +372,9 @@ or_gpu_run_op_t or_gpu_inputs_gate, or_gpu_inputs_gelu, or_gpu_inputs_raise;
 // Describe what or_gpu_latent_t has, and gpu->attended, once the layers are described; take it, or give it back.
 void or_gpu_latent_describe(or_model_t *model);
 or_status_t or_gpu_latent_each(or_model_t *model, or_gpu_parts_t *each);
-// OR_OP_PROJECT_LATENT, OR_OP_NORM_QUERY_LATENT, OR_OP_RAISE_QUERY, OR_OP_NORM_LATENT, OR_OP_ABSORB, OR_OP_ATTEND of such a
-// family, and OR_OP_RAISE_VALUES.
+// OR_OP_PROJECT_LATENT, OR_OP_NORM_QUERY_LATENT, OR_OP_RAISE_QUERY, OR_OP_NORM_LATENT, OR_OP_ABSORB and OR_OP_RAISE_VALUES.
 or_gpu_run_op_t or_gpu_latent_project, or_gpu_latent_norm_query, or_gpu_latent_raise_query;
-or_gpu_run_op_t or_gpu_latent_norm_key, or_gpu_latent_absorb, or_gpu_latent_attend;
-or_gpu_run_op_t or_gpu_latent_raise_values;
+or_gpu_run_op_t or_gpu_latent_norm_key, or_gpu_latent_absorb, or_gpu_latent_raise_values;
 
 // ---- gpu_ops.c ----
 

@@ -201,13 +201,6 @@ or_status_t or_gpu_latent_absorb(or_model_t *model, const or_gpu_op_t *place, ui
     return OR_OK;
 }
 
-or_status_t or_gpu_latent_attend(or_model_t *model, const or_gpu_op_t *place, uint32_t rows)
-{
-    const or_gpu_queries_t queries = {model->gpu->query, model->query_stride};
-    or_gpu_attend(model, place->layer, &queries, rows, &model->gpu->latent.sums);
-    return OR_OK;
-}
-
 or_status_t or_gpu_latent_raise_values(or_model_t *model, const or_gpu_op_t *place, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;

@@ -6,7 +6,7 @@
 
 // ---- operations on rows ----
 
-typedef or_gpu_op_t place_t;
+typedef or_gpu_op_t place_t; // of an operation
 
 // This rank's first head in the products with a matrix.
 static float *heads_of(const or_layer_t *layer, float *products, const or_matrix_t *matrix,
@@ -115,11 +115,12 @@ static void norm_each(or_model_t *model, float *x, size_t stride, or_span_t head
 static or_status_t norm_heads(or_model_t *model, const place_t *place, uint32_t rows)
 {
     const or_layer_t *layer = place->layer;
-    if (layer->query_norm != NULL) { // else the file has none
-        norm_each(model, query_of(model, layer), model->query_stride, model->share.heads,
-                  layer->head_dim, layer->query_norm, rows);
+    if (layer->query_norm == NULL) {
+        return OR_OK; // of a file that has none
     }
-    if (layer->key_norm != NULL) { // else it has no key of its own either
+    norm_each(model, query_of(model, layer), model->query_stride, model->share.heads,
+              layer->head_dim, layer->query_norm, rows);
+    if (layer->key_norm != NULL) { // else it has no key of its own
         norm_each(model, key_of(model, layer), model->kv_stride, layer->kv_heads, layer->head_dim,
                   layer->key_norm, rows);
     }
@@ -204,15 +205,14 @@ static or_status_t grow_query(or_model_t *model, const place_t *place, uint32_t 
     return OR_OK;
 }
 
+// A layer that attends to another's has no heads there, and nothing is stored.
 static or_status_t store(or_model_t *model, const place_t *place, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
     const or_cuda_kv_t kv = or_gpu_kv_of_layer(model, place->index);
-    if (has_own_kv(place)) { // else another layer's are stored
-        or_gpu_keep(gpu, gpu->functions->store_kv(gpu->cuda, &kv, 0, gpu->seen, rows,
-                                                  key_of(model, place->layer),
-                                                  value_of(model, place->layer), model->kv_stride));
-    }
+    or_gpu_keep(gpu, gpu->functions->store_kv(gpu->cuda, &kv, 0, gpu->seen, rows,
+                                              key_of(model, place->layer),
+                                              value_of(model, place->layer), model->kv_stride));
     return OR_OK;
 }
 
@@ -382,11 +382,10 @@ static or_status_t bias_experts(or_model_t *model, const place_t *place, uint32_
 
 static or_status_t attend(or_model_t *model, const place_t *place, uint32_t rows)
 {
+    or_gpu_t *gpu = model->gpu;
     const or_gpu_queries_t queries = {query_of(model, place->layer), model->query_stride};
-    if (model->arch->has_latent) {
-        return or_gpu_latent_attend(model, place, rows);
-    }
-    or_gpu_attend(model, place->layer, &queries, rows, &model->gpu->attended);
+    or_gpu_attend(model, place->layer, &queries, rows,
+                  model->arch->has_latent ? &gpu->latent.sums : &gpu->attended);
     return OR_OK;
 }
 
