@@ -149,7 +149,7 @@ static const struct {
          "{\"tokenizer_class\": \"TikTokenTokenizer\", \"bos_token\": \"[BOS]\", "
          "\"added_tokens_decoder\": {\"4\": {\"content\": \"[BOS]\", \"special\": true}}}"),
     SEED(
-        "checkpoint", "bytes cut bytewise",
+        "checkpoint", "falcon",
         "{\"architectures\": [\"FalconForCausalLM\"], \"vocab_size\": 9, \"hidden_size\": 8, "
         "\"num_hidden_layers\": 1, \"num_attention_heads\": 2}\nNEXT FILE\n"
         "{\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": "
