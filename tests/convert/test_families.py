@@ -4,6 +4,7 @@ the older one, in one file and in several; converted, and compared with the reci
 import json
 import random
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -75,6 +76,38 @@ def mxfp4_experts(theirs, draw):
             rows = range(turn, experts * outputs, len(parts))
             expected[f"blk.{stack[1]}.ffn_{part}_exps.weight"] = [block for row in rows for block in blocks[row * each:(row + 1) * each]]
     return changed, expected
+
+
+def e4m3(code):
+    """Return the number of a code of float8_e4m3fn; 0x7F and 0xFF are none."""
+    exponent, fraction = code >> 3 & 15, code & 7
+    return (-1 if code >> 7 else 1) * ((8 + fraction) * 2.0 ** (exponent - 10) if exponent else fraction * 2.0 ** -9)
+
+
+def nearest_bf16(data):
+    """Return F32 numbers rounded to BF16, to even ones where two are equally near."""
+    words = struct.unpack(f"<{len(data) // 4}I", data)
+    return struct.pack(f"<{len(words)}H", *((word + 0x7FFF + (word >> 16 & 1)) >> 16 for word in words))
+
+
+def fp8_weights(theirs, block, draw):
+    """Replace the matrices of layers, but routers, by random ones of FP8 with a scale for each block of (rows, columns), or for all (None).
+    Return that, and the F32 numbers that they are: name -> (shape, bytes)."""
+    changed, decoded = {}, {}
+    for name, (dtype, shape, data) in theirs.items():
+        if not re.search(r"layers\.\d+\..*proj\.weight$", name):
+            changed[name] = dtype, shape, data
+            continue
+        rows, columns = shape
+        codes = [draw.choice((draw.randrange(0, 0x7F), draw.randrange(0x80, 0xFF))) for _ in range(rows * columns)]
+        high, wide = block or (rows, columns)
+        grid = [-(-rows // high), -(-columns // wide)]
+        scales = array("f", (draw.uniform(0.5, 2) * 2.0 ** draw.randrange(-12, -6) for _ in range(grid[0] * grid[1])))
+        values = array("f", (e4m3(code) * scales[i // columns // high * grid[1] + i % columns // wide] for i, code in enumerate(codes)))
+        changed[name] = "F8_E4M3", shape, bytes(codes)
+        changed[name + "_scale_inv"] = "F32", grid if block else [], scales.tobytes()
+        decoded[name] = shape, values.tobytes()
+    return changed, decoded
 
 
 def known_architectures():
@@ -162,6 +195,28 @@ class Families(unittest.TestCase):
             blocks = expected.get(name)
             self.assertEqual((shape, 39, packed(blocks)) if blocks else (shape, kind, data), ours[name], name)
             self.assertEqual((shape, 0, unpacked(blocks) if blocks else data), decoded[name], name)
+
+    def test_weights_of_fp8(self):
+        """They become the product of their number and their block's scale, rounded to BF16 where no type is asked for: the file is that of such a checkpoint."""
+        recipe, ours, plain = self.folder / "recipe.gguf", self.folder / "fp8.gguf", self.folder / "plain.gguf"
+        for name, block in (("qwen3/0", (24, 40)), ("deepseek-v3/0", (16, 24)), ("qwen3moe/0", None)):
+            subprocess.run([BIN / "family-model", name, recipe], check=True, cwd=ROOT, timeout=PATIENCE, env=ENVIRONMENT)
+            metadata, tensors = checkpoints.read_gguf(recipe)
+            theirs, decoded = fp8_weights(checkpoints.their_tensors(metadata, tensors), block, random.Random(name))
+            config = CONFIGS[name] | {"quantization_config": {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "static", "weight_block_size": block}}
+            scale = "model.layers.0.self_attn.o_proj.activation_scale"
+            whole = {name: ("F32", *decoded[name]) if name in decoded else tensor for name, tensor in theirs.items() if not name.endswith("_scale_inv")}
+            rounded = whole | {name: ("BF16", shape, nearest_bf16(data)) for name, (shape, data) in decoded.items()}
+            with self.subTest(model=name), tempfile.TemporaryDirectory() as folder:
+                folder = Path(folder)
+                for expected, words in ((whole, ("--type", "F32")), (rounded, ())):
+                    checkpoints.write_checkpoint(folder, config, metadata, tensors)
+                    checkpoints.write_weights(folder, theirs | {scale: ("F32", [], bytes(4))})
+                    outrider("model", "convert", folder, ours, "--force", *words)
+                    checkpoints.write_json(folder / "config.json", CONFIGS[name])
+                    checkpoints.write_weights(folder, expected)
+                    outrider("model", "convert", folder, plain, "--force", *words)
+                    self.assertEqual(checkpoints.read_gguf(plain)[1], checkpoints.read_gguf(ours)[1])
 
     def test_layers_that_guess_are_left_out(self):
         """Those behind the last, as many as the config says; of one more the conversion says that it has no place."""

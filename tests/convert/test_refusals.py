@@ -55,7 +55,12 @@ class Refusals(unittest.TestCase):
                 ("one architecture", "qwen2/0", {"architectures": []}),
                 ("quantised", "qwen2/0", {"quantization_config": {"bits": 4}}),
                 ("quantised", "qwen2/0", {"quantization_config": {"quant_method": "mxfp4"}}),
-                ("quantised", "gpt-oss/0", {"quantization_config": {"quant_method": "fp8"}}),
+                ("quantised by \"fp8\"", "gpt-oss/0", {"quantization_config": {"quant_method": "fp8"}}),
+                ("quantised by \"awq\"", "qwen2/0", {"quantization_config": {"quant_method": "awq", "bits": 4}}),
+                ("quantised by \"compressed-tensors\"", "qwen2/0", {"quantization_config": {"quant_method": "compressed-tensors"}}),
+                ("weights of FP8 are \"e5m2\"", "qwen2/0", {"quantization_config": {"quant_method": "fp8", "fmt": "e5m2"}}),
+                ("not two numbers from 1", "qwen2/0", {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128]}}),
+                ("not two numbers from 1", "qwen2/0", {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 0]}}),
                 ("\"truncate\" of yarn is true", "gpt-oss/0", {"rope_parameters": CONFIGS["gpt-oss/0"]["rope_parameters"] | {"truncate": True}}),
                 ("\"truncate\" of yarn is false", "yarn/0", {"rope_parameters": CONFIGS["yarn/0"]["rope_parameters"] | {"truncate": False}}),
                 ("how rotations are scaled", "gpt-oss/0", {"rope_parameters": None}),
@@ -149,6 +154,27 @@ class Refusals(unittest.TestCase):
                 self.refused(why)
         self.checkpoint(change=lambda tensors: tensors | {"model.layers.0.self_attn.rotary_emb.inv_freq": ("F32", [8], bytes(32))})
         outrider("model", "convert", self.folder, self.out)
+
+    def test_weights_of_fp8(self):
+        """Each has the scales of its blocks, and is a matrix; a code that is no number is found."""
+        one = "model.layers.1.mlp.up_proj.weight"
+        config = {"quantization_config": {"quant_method": "fp8", "weight_block_size": [64, 64]}}
+        fp8 = lambda tensors, shape=None, code=b"\x38": {one: ("F8_E4M3", shape or tensors[one][1], code * (len(tensors[one][2]) // 4))}
+        scales = lambda shape, dtype="F32": {one + "_scale_inv": (dtype, shape, bytes({"F32": 4, "I32": 4, "F8_E4M3": 1}[dtype] * shape[0] * shape[-1]))}
+        for why, change, more in (
+                (f"no tensor {one}_scale_inv", lambda tensors: tensors | fp8(tensors), config),
+                ("the blocks of its weights make it [2, 1]", lambda tensors: tensors | fp8(tensors) | scales([1, 2]), config),
+                ("the blocks of its weights make it [1, 1]", lambda tensors: tensors | fp8(tensors) | scales([2, 1]),
+                 {"quantization_config": {"quant_method": "fp8", "weight_block_size": None}}),
+                ("of dtype I32; scales", lambda tensors: tensors | fp8(tensors) | scales([2, 1], "I32"), config),
+                ("of dtype F8_E4M3; scales", lambda tensors: tensors | fp8(tensors) | scales([2, 1], "F8_E4M3"), config),
+                ("a weight that is no number", lambda tensors: tensors | fp8(tensors, code=b"\x7f") | scales([2, 1]), config),
+                ("is of FP8 and no matrix", lambda tensors: tensors | fp8(tensors, [96 * 64]) | scales([96, 1]), config),
+                (f"{one}_scale_inv has no place", lambda tensors: tensors | scales([2, 1]), config),
+                ("of dtype F8_E4M3; F32, F16 and BF16", lambda tensors: tensors | fp8(tensors) | scales([2, 1]), {})):
+            with self.subTest(why=why):
+                self.checkpoint("qwen3/0", more, change=change)
+                self.refused(why)
 
     def test_experts(self):
         """Each of an expert's matrices is there, and all are of one type."""

@@ -21,6 +21,7 @@ try:
     import tokenizers
     import torch
     import transformers
+    from transformers.integrations.finegrained_fp8 import Fp8Dequantize
     from transformers.integrations.mxfp4 import convert_moe_packed_tensors
     import oracle_checkpoints
 except ImportError as error:
@@ -102,6 +103,23 @@ class Saved(test_families.Families):
             outrider("model", "convert", folder, converted, "--force")
         out, _ = outrider("generate", "-m", converted, "-p", PROMPT, "-n", 40, "--temp", 0, "--ignore-eos", "--json", "-dev", "none")
         self.assertEqual(expected, json.loads(out)["tokens"])
+
+    def test_weights_of_fp8(self):
+        """What test_families takes for the numbers of codes and blocks is what torch and transformers make of them."""
+        super().test_weights_of_fp8()
+        codes = torch.arange(256, dtype=torch.uint8)
+        numbers = codes.view(torch.float8_e4m3fn).float()
+        self.assertEqual([0x7F, 0xFF], codes[numbers.isnan()].tolist())
+        self.assertEqual(numbers[~numbers.isnan()].tolist(), [test_families.e4m3(code) for code in range(256) if code & 0x7F != 0x7F])
+        for block in ((24, 16), None):
+            changed, decoded = test_families.fp8_weights({"layers.0.x_proj.weight": ("F32", [48, 96], None)}, block, random.Random(7))
+            weights, scales = changed["layers.0.x_proj.weight"][2], changed["layers.0.x_proj.weight_scale_inv"]
+            theirs = Fp8Dequantize(None)._dequantize_one(torch.frombuffer(bytearray(weights), dtype=torch.float8_e4m3fn).reshape(48, 96),
+                                                         torch.frombuffer(bytearray(scales[2]), dtype=torch.float32).reshape(scales[1] or [1, 1]))
+            values = torch.frombuffer(bytearray(decoded["layers.0.x_proj.weight"][1]), dtype=torch.float32)
+            self.assertTrue(torch.equal(theirs.flatten(), values))
+            halves = torch.frombuffer(bytearray(test_families.nearest_bf16(values.numpy().tobytes())), dtype=torch.bfloat16)
+            self.assertTrue(torch.equal(theirs.flatten().bfloat16(), halves))
 
     def compare(self, name, config, files):
         family, variant = name.split("/")

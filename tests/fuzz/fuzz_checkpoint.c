@@ -1,7 +1,8 @@
 // Goal: whatever config.json and tokenizer.json say, it becomes metadata or is refused in words; and a vocabulary that is
 // written can be read, or is refused in words by its reader.
 // Method: the input is config.json, tokenizer.json, tokenizer_config.json and generation_config.json, cut at lines "NEXT
-// FILE". The metadata are written to a file in memory and opened again. A second part that is no JSON is a tokenizer.model.
+// FILE". The metadata are written to a file in memory and opened again. A second part that is no JSON is a tokenizer.model, and
+// a tiktoken.model.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 
 #include "common/text/vocab/vocab.h"
 #include "launch/model/convert/config.h"
+#include "launch/model/convert/tokenizer/tiktoken.h"
 #include "launch/model/convert/vocabulary.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -117,6 +119,22 @@ static void convert_model(json_t *const *files, const uint8_t *bytes, size_t siz
     free(copy);
 }
 
+// Convert with a tiktoken.model, if it is one.
+static void convert_ranks(json_t **files, const uint8_t *bytes, size_t size,
+                          or_gguf_writer_t *writer)
+{
+    char *copy = malloc(size > 0 ? size : 1);
+    assert(copy != NULL);
+    memcpy(copy, bytes, size);
+    or_status_t status = or_hf_read_tiktoken(copy, size, named("settings", files[2]), &files[1]);
+    assert_sentence(status);
+    assert((status == OR_OK) == (files[1] != NULL));
+    if (status == OR_OK) {
+        convert(files, NULL, writer);
+    }
+    free(copy);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const uint8_t *at = data, *begins[FILES + 1];
@@ -134,7 +152,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         convert(files, NULL, writer);
     } else if (files[0] != NULL) {
         size_t cut = begins[2] < data + size ? strlen(CUT) : 0; // not after the last part
-        convert_model(files, begins[1], (size_t)(begins[2] - begins[1]) - cut, writer);
+        const size_t bytes = (size_t)(begins[2] - begins[1]) - cut;
+        convert_model(files, begins[1], bytes, writer);
+        convert_ranks(files, begins[1], bytes, writer);
     }
     or_gguf_writer_destroy(&writer);
     for (size_t i = 0; i < FILES; i++) {

@@ -156,6 +156,27 @@ static const struct {
         "{\"<u>\": 0, \"a\": 1, \"b\": 2, \"ab\": 3, \"\\n\": 4, \"\\n\\n\": 5, "
         "\"\\n\\n\\n\": 6, \"aab\": 7}, \"merges\": [[\"\\n\", \"\\n\"], [\"\\n\", "
         "\"\\n\\n\"], [\"\\n\\n\", \"\\n\"], [\"a\", \"b\"], [\"a\", \"ab\"]]}}"),
+    SEED("checkpoint", "ranks",
+         "{\"architectures\": [\"Glm4MoeLiteForCausalLM\"], \"vocab_size\": 9, \"hidden_size\": 8, "
+         "\"intermediate_size\": 8, \"moe_intermediate_size\": 8, \"n_routed_experts\": 4, "
+         "\"n_shared_experts\": 1, \"num_experts_per_tok\": 2, \"n_group\": 1, \"topk_group\": 1, "
+         "\"routed_scaling_factor\": 1.8, \"kv_lora_rank\": 8, \"q_lora_rank\": 8, "
+         "\"qk_nope_head_dim\": 8, \"qk_rope_head_dim\": 4, \"v_head_dim\": 8, "
+         "\"mlp_layer_types\": [\"dense\", \"sparse\"], \"num_hidden_layers\": 2, "
+         "\"num_attention_heads\": 2, \"max_position_embeddings\": 8, \"rms_norm_eps\": 1e-5, "
+         "\"quantization_config\": {\"quant_method\": \"fp8\", \"weight_block_size\": [4, 4]}}"
+         "\nNEXT FILE\nYQ== 0\nYg== 1\nYWI= 2\nYWJi 3\n\nNEXT FILE\n"
+         "{\"tokenizer_class\": \"TikTokenTokenizer\", \"bos_token\": \"[BOS]\", "
+         "\"added_tokens_decoder\": {\"4\": {\"content\": \"[BOS]\", \"special\": true}}}"),
+    SEED(
+        "checkpoint", "falcon",
+        "{\"architectures\": [\"FalconForCausalLM\"], \"vocab_size\": 9, \"hidden_size\": 8, "
+        "\"num_hidden_layers\": 1, \"num_attention_heads\": 2}\nNEXT FILE\n"
+        "{\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": "
+        "\"Punctuation\", \"behavior\": \"Contiguous\"}, {\"type\": \"ByteLevel\"}, {\"type\": "
+        "\"Digits\"}, {\"type\": \"Split\", \"pattern\": {\"Regex\": \"[0-9][0-9][0-9]\"}, "
+        "\"behavior\": \"Isolated\"}]}, \"model\": {\"ignore_merges\": true, \"vocab\": {\"a\": 0, "
+        "\"1\": 1, \"11\": 2, \"aa\": 3}, \"merges\": [\"1 1\", \"a a\"]}}"),
     SEED("grant", "all",
          "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7 name=laptop owner=ada roles=client,drafter "
          "trusted=no sessions=4 tokens-per-minute=6000 nodes=64"),

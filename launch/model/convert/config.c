@@ -52,13 +52,6 @@ static const or_arch_t *find_arch(const or_hf_family_t *family)
     return NULL;
 }
 
-// Are the quantised weights of a kind that conversion reads?
-static bool is_read(or_json_t json, const or_hf_family_t *family)
-{
-    const json_t *how = json_object_get(json.object, "quantization_config");
-    return family->stacks_experts && or_json_is(json_object_get(how, "quant_method"), "mxfp4");
-}
-
 // Find the part of the config that is about the model of text.
 static or_status_t find_text(or_json_t json, or_hf_config_t *config)
 {
@@ -105,12 +98,7 @@ static or_status_t find_family(or_json_t json, or_hf_config_t *config)
         return or_fail(OR_ERR_UNSUPPORTED, "%s: this version does not run %s", json.path,
                        config->family->name);
     }
-    return or_json_has(json, "quantization_config") && !is_read(json, config->family)
-               ? or_fail(OR_ERR_UNSUPPORTED,
-                         "%s: the weights are quantised (\"quantization_config\"); take the "
-                         "checkpoint they were made of, and --type",
-                         json.path)
-               : OR_OK;
+    return or_hf_quantised_read(json, config->family, &config->quantised);
 }
 
 // ---- rules ----

@@ -7,6 +7,7 @@
 #include "common/gguf/gguf_writer.h"
 #include "launch/model/convert/families/families.h"
 #include "launch/model/convert/json_fields.h"
+#include "launch/model/convert/weights/quantised.h"
 
 // Numbers that divide the frequencies of rotations: a tensor of its own in GGUF.
 typedef struct {
@@ -28,6 +29,7 @@ typedef struct {
     bool is_tied;          // the embedding is the head
     uint32_t window;       // of layers that have one, in the metadata; 0: none
     uint32_t guess_layers; // behind the others, which make guesses and are left out
+    or_hf_quantised_t quantised;
     or_rope_tensor_t ropes[OR_ROPE_TENSORS_MAX];
 } or_hf_config_t;
 

@@ -24,19 +24,6 @@ typedef struct {
 
 // ---- rows ----
 
-static float read_element(const or_safetensor_t *tensor, uint64_t i)
-{
-    const char *at = tensor->data;
-    uint16_t half;
-    float whole;
-    if (tensor->type == OR_TENSOR_F32) {
-        memcpy(&whole, at + i * sizeof whole, sizeof whole);
-        return whole;
-    }
-    memcpy(&half, at + i * sizeof half, sizeof half);
-    return tensor->type == OR_TENSOR_F16 ? or_f16_to_f32(half) : or_bf16_to_f32(half);
-}
-
 // Return the place in the checkpoint of a row of Q, K and V, which have there, for each head of K and V, its heads of Q, K and V.
 static uint64_t place_in_groups(const or_convert_item_t *item, uint64_t row)
 {
@@ -131,20 +118,24 @@ static bool make_packed(const convert_t *convert, uint64_t row, float *values, u
 static void read_row(const convert_t *convert, const or_convert_item_t *item, uint64_t row,
                      float *values)
 {
-    const or_safetensor_t *tensor =
-        item->experts == NULL
-            ? item->tensor
-            : or_checkpoint_at(convert->checkpoint, item->experts[row / item->rows]);
+    const or_hf_source_t source = or_convert_source(
+        &convert->plan, item->experts == NULL ? item->source : item->experts[row / item->rows]);
     const uint64_t in_matrix = row % item->rows;
-    uint32_t width = item->width;
-    uint64_t first = source_row(item, in_matrix) * width;
-    for (uint32_t i = 0; i < width; i++) {
-        uint64_t at = item->turns > 0                      ? stacked_place(item, row, i)
-                      : item->head_stride > 0              ? place_in_heads(item, row, i)
-                      : item->is_transposed                ? (uint64_t)i * item->rows + in_matrix
-                      : item->heads > 0 && item->is_vector ? place_of(i, width, item->heads)
-                                                           : first + i;
-        values[i] = read_element(tensor, at) + (item->is_less_one ? 1.0f : 0.0f);
+    const uint32_t width = item->width;
+    const bool moves = item->turns > 0 || item->head_stride > 0 || item->is_transposed ||
+                       (item->heads > 0 && item->is_vector);
+    for (uint32_t i = 0; moves && i < width; i++) {
+        const uint64_t at = item->turns > 0         ? stacked_place(item, row, i)
+                            : item->head_stride > 0 ? place_in_heads(item, row, i)
+                            : item->is_transposed   ? (uint64_t)i * item->rows + in_matrix
+                                                    : place_of(i, width, item->heads);
+        or_hf_read_elements(&source, at, 1, &values[i]);
+    }
+    if (!moves) {
+        or_hf_read_elements(&source, source_row(item, in_matrix) * width, width, values);
+    }
+    for (uint32_t i = 0; item->is_less_one && i < width; i++) {
+        values[i] += 1.0f;
     }
 }
 

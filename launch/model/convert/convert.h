@@ -61,10 +61,13 @@ typedef struct {
     const or_tensor_type_t *type;
     or_convert_item_t *items;
     uint64_t count, capacity;
-    bool *used; // a flag for each tensor of the checkpoint
+    bool *used;       // a flag for each tensor of the checkpoint
+    uint64_t *scales; // likewise: 1 + the tensor of its scales; 0: it has none
 } or_convert_plan_t;
 
 // Plan all tensors, in the file's order. The plan's first three fields are given. OR_ERR_FORMAT names a tensor that is missing,
 // has another shape, or no place; OR_ERR_UNSUPPORTED one whose dtype cannot be read. or_convert_plan_fini follows in any case.
 or_status_t or_convert_plan(or_convert_plan_t *plan);
 void or_convert_plan_fini(or_convert_plan_t *plan);
+// A tensor of the checkpoint that is used, for reading.
+or_hf_source_t or_convert_source(const or_convert_plan_t *plan, uint64_t source);

@@ -52,10 +52,11 @@ static or_status_t check_shape(const or_convert_plan_t *plan, const or_convert_i
                        path, tensor->name, tensor->dim_count, tensor->dims[0], tensor->dims[1],
                        item->is_vector ? inner : outer, item->is_vector ? 1 : inner);
     }
-    return tensor->readable ? OR_OK
-                            : or_fail(OR_ERR_UNSUPPORTED,
-                                      "%s: tensor %.96s is of dtype %s; F32, F16 and BF16 are read",
-                                      path, tensor->name, tensor->dtype);
+    return or_plan_is_readable(plan, source)
+               ? OR_OK
+               : or_fail(OR_ERR_UNSUPPORTED,
+                         "%s: tensor %.96s is of dtype %s; F32, F16 and BF16 are read", path,
+                         tensor->name, tensor->dtype);
 }
 
 or_status_t or_plan_find_tensor(or_convert_plan_t *plan, const char *theirs, uint64_t *source)
@@ -66,7 +67,7 @@ or_status_t or_plan_find_tensor(or_convert_plan_t *plan, const char *theirs, uin
                        theirs);
     }
     plan->used[*source] = true;
-    return OR_OK;
+    return or_plan_find_scales(plan, theirs, *source);
 }
 
 // Find a tensor of the checkpoint and check its shape.
@@ -80,7 +81,9 @@ static or_status_t find_source(or_convert_plan_t *plan, const or_convert_item_t 
 or_status_t or_plan_add_found(or_convert_plan_t *plan, or_convert_item_t *item)
 {
     item->tensor = or_checkpoint_at(plan->checkpoint, item->source);
-    or_tensor_type_t own = item->is_packed ? OR_TENSOR_MXFP4 : item->tensor->type;
+    or_tensor_type_t own = item->is_packed                  ? OR_TENSOR_MXFP4
+                           : plan->scales[item->source] > 0 ? OR_TENSOR_BF16
+                                                            : item->tensor->type;
     bool is_router = or_weight_is_router((or_gguf_string_t){item->name, strlen(item->name)});
     or_tensor_type_t type = plan->type != NULL && !is_router ? *plan->type : own;
     bool keeps_f32 = item->is_vector || item->type == OR_TENSOR_F32;
@@ -293,7 +296,7 @@ static or_status_t check_types(const or_convert_plan_t *plan, const or_convert_i
     const or_safetensor_t *first = or_checkpoint_at(plan->checkpoint, item->experts[0]);
     for (uint32_t e = 1; e < item->matrices; e++) {
         const or_safetensor_t *other = or_checkpoint_at(plan->checkpoint, item->experts[e]);
-        if (other->type != first->type) {
+        if (strcmp(other->dtype, first->dtype) != 0) {
             return or_fail(OR_ERR_UNSUPPORTED,
                            "%s: tensor %.96s is of dtype %s, and tensor %.96s of %s",
                            or_checkpoint_folder(plan->checkpoint), first->name, first->dtype,
@@ -412,7 +415,8 @@ static or_status_t check_unused(const or_plan_names_t *names)
     for (uint64_t i = 0; i < or_checkpoint_count(checkpoint); i++) {
         const char *name = or_checkpoint_at(checkpoint, i)->name;
         bool is_copy = plan->config->is_tied && strcmp(name, HEAD) == 0;
-        if (plan->used[i] || is_copy || or_hf_is_ignored(plan->config->family, name)) {
+        bool is_unread = plan->config->quantised.kind == OR_HF_FP8 && or_hf_is_of_activations(name);
+        if (plan->used[i] || is_copy || is_unread || or_hf_is_ignored(plan->config->family, name)) {
             continue;
         }
         if (or_hf_is_of_tower(plan->config->family, name)) {
@@ -441,7 +445,8 @@ static or_status_t check_unused(const or_plan_names_t *names)
 or_status_t or_convert_plan(or_convert_plan_t *plan)
 {
     plan->used = calloc(or_checkpoint_count(plan->checkpoint) + 1, sizeof *plan->used);
-    if (plan->used == NULL) {
+    plan->scales = calloc(or_checkpoint_count(plan->checkpoint) + 1, sizeof *plan->scales);
+    if (plan->used == NULL || plan->scales == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a list of tensors");
     }
     const or_plan_names_t names = find_prefix(plan);
@@ -460,7 +465,9 @@ void or_convert_plan_fini(or_convert_plan_t *plan)
     }
     free(plan->items);
     free(plan->used);
+    free(plan->scales);
     plan->items = NULL;
+    plan->scales = NULL;
     plan->used = NULL;
     plan->count = 0;
 }

@@ -16,6 +16,10 @@ or_status_t or_plan_find_name(const or_plan_names_t *names, const or_hf_tensor_t
                               char *name, size_t capacity, bool *has);
 // Find a tensor of the checkpoint, which is used then.
 or_status_t or_plan_find_tensor(or_convert_plan_t *plan, const char *theirs, uint64_t *source);
+// Find the scales of a tensor that was found, if it is of FP8.
+or_status_t or_plan_find_scales(or_convert_plan_t *plan, const char *theirs, uint64_t source);
+// Can a tensor that was found be read as floats?
+bool or_plan_is_readable(const or_convert_plan_t *plan, uint64_t source);
 // Add the tensor whose source is known. `item` says the rest.
 or_status_t or_plan_add_found(or_convert_plan_t *plan, or_convert_item_t *item);
 

@@ -47,7 +47,8 @@ static or_status_t find_form(or_convert_plan_t *plan, const char *theirs, const 
         return or_fail(OR_ERR_FORMAT, "%s: tensor %.96s is %s; the config makes it %s", path,
                        tensor->name, theirs_text, ours_text);
     }
-    bool fits = form->dtype != NULL ? strcmp(tensor->dtype, form->dtype) == 0 : tensor->readable;
+    bool fits = form->dtype != NULL ? strcmp(tensor->dtype, form->dtype) == 0
+                                    : or_plan_is_readable(plan, *source);
     return fits ? OR_OK
                 : or_fail(OR_ERR_UNSUPPORTED, "%s: tensor %.96s is of dtype %s; %s are read", path,
                           tensor->name, tensor->dtype,

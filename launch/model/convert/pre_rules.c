@@ -86,10 +86,10 @@ typedef struct {
     bool drops; // a step drops what lies between its matches
 } steps_t;
 
-// Write a character; returns the end. Of two bytes it becomes seven, which is most for each.
+// Write a character; returns the end. A zero becomes five bytes, which is most for each.
 static char *write_character(const char *text, size_t used, char *to)
 {
-    if (used > 1) {
+    if (used > 1 || *text == '\0') {
         return to + sprintf(to, "\\x{%" PRIX32 "}", or_utf8_code_point(text, used));
     }
     bool breaks = *text == '\r' || *text == '\n';
@@ -102,7 +102,7 @@ static char *write_character(const char *text, size_t used, char *to)
 
 static or_status_t add_text(steps_t *steps, const char *text, size_t length)
 {
-    char *longer = realloc(steps->lines, steps->length + 4 * length + 1);
+    char *longer = realloc(steps->lines, steps->length + 5 * length + 1);
     if (longer == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the steps of %s", steps->tokenizer.path);
     }
