@@ -8,6 +8,7 @@
 
 #include "common/base/math/rng.h"
 #include "common/decode/methods.h"
+#include "common/text/chat/chat.h"
 #include "common/text/text_test_support.h"
 #include "coordinator/http/api/api_request.h"
 #include "tests/support/test_support.h"
