@@ -3,9 +3,9 @@
 //     <|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n
 //     └─ markup ─────┘└content┘└ markup ───────────────────────┘
 //
-// Each common family (chatml, llama2, llama3, mistral in four versions, gemma, phi, zephyr, vicuna) is a table row: what stands
-// before and after each role's words. Which one a model wants is recognised in its tokenizer.chat_template, by what only that
-// family writes; a template that is none of these is refused, never guessed at.
+// Each family is a table row (chat_families.c): what stands before and after each role's words. Which one a model wants is
+// recognised in its tokenizer.chat_template, by what only that family writes; a template that is none of these is refused,
+// never guessed at.
 //
 // Markup becomes special tokens, content never does: "<|im_end|>" written by a user is text, whether the file calls that token
 // special or user-defined. The content and plain markup between two special tokens are tokenised as one text. So for harmless
@@ -14,7 +14,8 @@
 // and nothing here can tell.
 //
 // If a family has no place for a system message, its words go where the published template puts them. They stand before the
-// words of the first user turn, or of the last (mistral v3 and tekken). Default system messages of templates are left out.
+// words of the first user turn, or of the last (mistral v3 and tekken). Left out are templates' default system messages, and
+// today's date. Thoughts in an assistant's words are left out where the template does so.
 // Immutable: any thread.
 #pragma once
 

@@ -49,12 +49,12 @@ static or_status_t take(void *context, or_chat_part_t part, const char *bytes, s
 }
 
 // Write the text, in which special and user-defined tokens are tokens, and the rest comes `step` bytes at a time.
-static void read_answer(const or_chat_t *chat, const or_vocab_t *vocab, const char *text,
-                        size_t step, parts_t *parts)
+static void read_answer(const or_chat_t *chat, uint32_t thinking, const or_vocab_t *vocab,
+                        const char *text, size_t step, parts_t *parts)
 {
     or_chat_reader_t reader;
     size_t length = strlen(text);
-    or_chat_reader_init(&reader, chat, OR_THINKING_USUAL, vocab);
+    or_chat_reader_init(&reader, chat, thinking, vocab);
     *parts = (parts_t){0};
     for (size_t at = 0; at < length;) {
         int32_t id = or_vocab_marked_at(vocab, text + at, length - at, true);
@@ -111,18 +111,29 @@ static const struct {
      "Hm", "Hi"},
 };
 
+static void check_answer(const or_vocab_t *vocab, const char *family, uint32_t thinking,
+                         const char *text, const char *thought, const char *answer)
+{
+    const or_chat_t *chat = NULL;
+    assert_int_equal(or_chat_by_name(family, &chat), OR_OK);
+    for (size_t step = 1; step <= strlen(text) + 1; step++) {
+        parts_t parts;
+        read_answer(chat, thinking, vocab, text, step, &parts);
+        assert_string_equal(parts.text[OR_CHAT_REASONING], thought);
+        assert_string_equal(parts.text[OR_CHAT_ANSWER], answer);
+    }
+}
+
 static void check(const or_vocab_t *vocab)
 {
     for (size_t i = 0; i < COUNT(cases); i++) {
-        const or_chat_t *chat = NULL;
-        assert_int_equal(or_chat_by_name(cases[i].family, &chat), OR_OK);
-        for (size_t step = 1; step <= strlen(cases[i].text) + 1; step++) {
-            parts_t parts;
-            read_answer(chat, vocab, cases[i].text, step, &parts);
-            assert_string_equal(parts.text[OR_CHAT_REASONING], cases[i].thought);
-            assert_string_equal(parts.text[OR_CHAT_ANSWER], cases[i].answer);
-        }
+        check_answer(vocab, cases[i].family, OR_THINKING_USUAL, cases[i].text, cases[i].thought,
+                     cases[i].answer);
     }
+    // The prompt opens a thought, or closes one, as was asked for.
+    check_answer(vocab, "glm-4.7", OR_THINKING_OFF, "Hi", "", "Hi");
+    check_answer(vocab, "qwen3.5", OR_THINKING_OFF, "Hi", "", "Hi");
+    check_answer(vocab, "deepseek-v3.1", OR_THINKING_ON, "Hm</think>Hi", "Hm", "Hi");
 }
 
 static void with_vocabulary(const test_token_t *tokens, size_t count)

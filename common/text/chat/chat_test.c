@@ -381,6 +381,43 @@ static void orders_without_words_are_refused(void **state)
     or_vocab_destroy(&vocab);
 }
 
+// What a family's models cannot do is refused, and what they do anyhow is not.
+static void thinking_that_a_family_cannot_do_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *family, *thinking, *refusal;
+    } cases[] = {
+        {"chatml", "off", NULL},
+        {"chatml", "on", "do not think before they answer"},
+        {"chatml", "high", "do not think before they answer"},
+        {"qwq", "on", NULL},
+        {"qwq", "medium", NULL},
+        {"qwq", "off", "think before every answer"},
+        {"qwen3", "off", NULL},
+        {"harmony", "low", NULL},
+        {"harmony", "off", "think before every answer"},
+        {"deepseek-v3.1", "on", NULL},
+        {"gemma4", "on", NULL},
+    };
+    static const or_chat_turn_t turn = TURN("user", "a");
+    or_vocab_t *vocab = open_vocab("vocab/qwen2.gguf");
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint32_t thinking;
+        int32_t *ids = NULL;
+        size_t count;
+        assert_int_equal(or_thinking_by_name(cases[i].thinking, &thinking), OR_OK);
+        or_status_t status =
+            or_chat_tokenize(family(cases[i].family), vocab, thinking, &turn, 1, &ids, &count);
+        assert_int_equal(status, cases[i].refusal == NULL ? OR_OK : OR_ERR_INVALID);
+        assert_true(status == OR_OK || strstr(or_error_text(), cases[i].refusal) != NULL);
+        free(ids);
+    }
+    uint32_t thinking;
+    assert_int_equal(or_thinking_by_name("much", &thinking), OR_ERR_INVALID);
+    or_vocab_destroy(&vocab);
+}
+
 // -- which family
 // ----------------------------------------------------------------------------------------
 
@@ -477,6 +514,7 @@ int main(void)
         cmocka_unit_test(user_defined_markup_stays_text),
         cmocka_unit_test(user_defined_markup_of_any_family_stays_text),
         cmocka_unit_test(orders_without_words_are_refused),
+        cmocka_unit_test(thinking_that_a_family_cannot_do_is_refused),
         cmocka_unit_test(templates_are_told_apart),
         cmocka_unit_test(others_are_refused),
     };

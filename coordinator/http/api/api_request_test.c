@@ -8,6 +8,7 @@
 
 #include "common/base/math/rng.h"
 #include "common/decode/methods.h"
+#include "common/text/chat/chat.h"
 #include "common/text/text_test_support.h"
 #include "coordinator/http/api/api_request.h"
 #include "tests/support/test_support.h"
@@ -93,6 +94,39 @@ static void chats_go_on_until_their_end(void **state)
     assert_memory_equal(generate->messages[0].content, "a\0b", 3);
     assert_int_equal(generate->max_tokens, 9);
     assert_int_equal(generate->logprobs, 4);
+}
+
+// Whether a model thinks, in the words of OpenAI, and of the servers that hand settings to templates.
+static void thinking_is_said_in_three_ways(void **state)
+{
+    world_t *world = *state;
+    static const struct {
+        const char *field;
+        or_thinking_t thinking;
+    } said[] = {
+        {"\"top_k\": 0", OR_THINKING_USUAL},
+        {"\"reasoning_effort\": null", OR_THINKING_USUAL},
+        {"\"reasoning_effort\": \"none\"", OR_THINKING_OFF},
+        {"\"reasoning_effort\": \"minimal\"", OR_THINKING_LOW},
+        {"\"reasoning_effort\": \"high\"", OR_THINKING_HIGH},
+        {"\"chat_template_kwargs\": {}", OR_THINKING_USUAL},
+        {"\"chat_template_kwargs\": {\"enable_thinking\": false}", OR_THINKING_OFF},
+        {"\"chat_template_kwargs\": {\"thinking\": true}", OR_THINKING_ON},
+        {"\"chat_template_kwargs\": {\"reasoning_effort\": \"low\"}", OR_THINKING_LOW},
+    };
+    char body[256];
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        snprintf(body, sizeof body,
+                 "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": "
+                 "\"assistant\", \"content\": \"b\", \"reasoning_content\": \"c\"}], %s}",
+                 said[i].field);
+        assert_true(parse(world, true, body));
+        assert_int_equal(world->request.generate.thinking, said[i].thinking);
+    }
+    assert_false(
+        parse(world, true, "{\"messages\": [], \"chat_template_kwargs\": {\"tools\": 1}}"));
+    assert_false(parse(world, true, "{\"messages\": [], \"chat_template_kwargs\": 1}"));
+    assert_false(parse(world, true, "{\"messages\": [], \"reasoning_effort\": \"much\"}"));
 }
 
 static void every_field_arrives(void **state)
@@ -432,6 +466,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(completions_have_the_usual_defaults, setup, teardown),
         cmocka_unit_test_setup_teardown(chats_go_on_until_their_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(thinking_is_said_in_three_ways, setup, teardown),
         cmocka_unit_test_setup_teardown(every_field_arrives, setup, teardown),
         cmocka_unit_test_setup_teardown(parameters_are_those_of_the_command, setup, teardown),
         cmocka_unit_test_setup_teardown(parameters_are_told, setup, teardown),
