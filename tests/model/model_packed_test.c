@@ -68,7 +68,7 @@ static void check_model(const char *path)
 static void parts_and_experts_have_the_same_bits(void **state)
 {
     (void)state;
-    static const char *const names[] = {"phi3/1", "mixtral/0", "qwen3moe/0"};
+    static const char *const names[] = {"phi3/1", "mixtral/0", "qwen3moe/0", "gemma4-experts/0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = family_file_make(names[i]);
         check_model(path);

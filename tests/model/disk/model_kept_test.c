@@ -105,8 +105,9 @@ static void check_rooms(const char *path, uint32_t rows_max)
 static void any_room_gives_the_same_bits(void **state)
 {
     (void)state;
-    static const char *const names[] = {"qwen3moe/0", "qwen2moe/0", "gpt-oss/1",    "mixtral/1",
-                                        "glm4moe/1",  "phimoe/0",   "deepseek-v3/0"};
+    static const char *const names[] = {"qwen3moe/0",    "qwen2moe/0",      "gpt-oss/1",
+                                        "mixtral/1",     "glm4moe/1",       "phimoe/0",
+                                        "deepseek-v3/0", "gemma4-experts/1"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = family_file_make(names[i]);
         check_rooms(path, i % 2 == 0 ? 1 : 8);
