@@ -86,12 +86,6 @@ typedef struct {
 } or_hf_merge_t;
 bool or_hf_read_merge(const json_t *json, or_hf_merge_t *merge);
 
-// A merge is "left right", or in newer files ["left", "right"]; false if it is neither.
-typedef struct {
-    or_gguf_string_t left, right;
-} or_hf_merge_t;
-bool or_hf_read_merge(const json_t *json, or_hf_merge_t *merge);
-
 // Check a tokenizer over characters, and whether it puts a space before a text. OR_ERR_UNSUPPORTED.
 or_status_t or_hf_check_characters(or_json_t tokenizer, bool *adds_space);
 
