@@ -14,7 +14,7 @@
 #define TOKENS_MAX (1u << 22)
 #define TOKEN_BYTES_MAX 1024u
 #define PIECE_BYTES_MAX (2 * TOKEN_BYTES_MAX) // a byte is written as a character of one or two
-#define MERGES_BYTES_MAX ((size_t)256 << 20)  // Kimi K2 needs some 20
+#define MERGES_BYTES_MAX ((size_t)256 << 20)  // a few are usual
 
 typedef struct {
     const char *at, *end; // what is left of the file
