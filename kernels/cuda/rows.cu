@@ -136,6 +136,25 @@ int or_cuda_scale(or_cuda_t *cuda, const float *x, size_t x_stride, float factor
                            factor, n, *to);
 }
 
+// The factor is one that only the device knows.
+OR_GLOBAL void scale_rows_by(float *x, size_t x_stride, const float *factor, uint32_t n)
+{
+    uint32_t i = row_element();
+    if (i < n) {
+        x[blockIdx.x * x_stride + i] *= *factor;
+    }
+}
+
+int or_cuda_scale_by(or_cuda_t *cuda, float *x, size_t x_stride, const float *factor, uint32_t n,
+                     uint32_t rows)
+{
+    if (rows == 0 || n == 0) {
+        return OR_CUDA_OK;
+    }
+    return or_launch(cuda, scale_rows_by, row_grid(rows, n), dim3(ROW_THREADS), 0, x, x_stride,
+                     factor, n);
+}
+
 OR_GLOBAL void softcap_rows(float *x, size_t x_stride, float cap, uint32_t n)
 {
     or_begin_after();
