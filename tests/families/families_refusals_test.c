@@ -201,7 +201,8 @@ static void experts_of_another_form_are_refused(void **state)
                       .is_ill_formed = true});
     check(&(change_t){.model = "gemma4-experts/0",
                       .lacks = "blk.2.ffn_gate_up_exps.weight",
-                      .word = "blk.2.ffn_gate_up_exps.weight"});
+                      .word = "blk.2.ffn_gate_up_exps.weight",
+                      .is_ill_formed = true});
     check(&(change_t){.model = "gemma4-experts/0",
                       .lacks = "blk.1.ffn_gate_inp.scale",
                       .word = "blk.1.ffn_gate_inp.scale",
