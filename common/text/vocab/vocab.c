@@ -99,7 +99,10 @@ static or_status_t read_suppressed(const or_gguf_t *gguf, or_vocab_t *vocab)
             vocab->suppressed_count++;
         }
     }
-    return status;
+    return status != OR_OK || vocab->suppressed_count < vocab->size
+               ? status
+               : or_fail(OR_ERR_FORMAT, "%s: %s has all tokens, so that none could be drawn",
+                         or_gguf_path(gguf), key);
 }
 
 // Return the special token that is spelled so, or OR_TOKEN_NONE.

@@ -119,13 +119,13 @@ static void turns_that_the_next_one_ends(void **state)
 static void suppressed_tokens_are_marked(void **state)
 {
     (void)state;
-    static const int32_t ids[] = {2, 1, 2, 1000, -1};
+    static const int32_t ids[] = {2, 1, 2, 1000, -1, 0};
     static const char *const pieces[] = {"a", "b", "<|end|>"};
-    or_vocab_t *vocabs[2] = {NULL, NULL};
-    for (uint32_t with = 0; with < 2; with++) {
+    or_vocab_t *vocabs[3] = {NULL, NULL, NULL};
+    for (uint32_t with = 0; with < 3; with++) { // without any, some, all
         test_gguf_t file;
         or_gguf_t *gguf = NULL;
-        test_gguf_init(&file, 3, 0, 6 + with);
+        test_gguf_init(&file, 3, 0, 6 + (with > 0));
         test_gguf_put_string_entry(&file, "tokenizer.ggml.model", "gpt2");
         test_gguf_put_string_entry(&file, "tokenizer.ggml.pre", "llama-bpe");
         test_gguf_put_array_key(&file, "tokenizer.ggml.tokens", OR_GGUF_STRING, 3);
@@ -137,11 +137,11 @@ static void suppressed_tokens_are_marked(void **state)
         test_gguf_put_array_key(&file, "tokenizer.ggml.merges", OR_GGUF_STRING, 0);
         test_gguf_put_u32_entry(&file, "tokenizer.ggml.eos_token_id", 2);
         if (with > 0) {
-            test_gguf_put_array_key(&file, "tokenizer.ggml.suppress_tokens", OR_GGUF_I32, 5);
-            test_gguf_put(&file, ids, sizeof ids);
+            test_gguf_put_array_key(&file, "tokenizer.ggml.suppress_tokens", OR_GGUF_I32, 4 + with);
+            test_gguf_put(&file, ids, (4 + with) * sizeof *ids);
         }
         assert_int_equal(or_gguf_open_bytes("file", file.bytes, file.count, &gguf), OR_OK);
-        assert_int_equal(or_vocab_load(gguf, &vocabs[with]), OR_OK);
+        assert_int_equal(or_vocab_load(gguf, &vocabs[with]), with < 2 ? OR_OK : OR_ERR_FORMAT);
         or_gguf_close(&gguf);
         test_gguf_fini(&file);
     }
