@@ -181,7 +181,7 @@ MESSAGE(generate_request, [1] = UINT64(request), [2] = BYTES(prompt, prompt_byte
         [31] = UINT32(logprobs), [32] = BOOL(details), [33] = UINT32(choice),
         [34] = STRUCTS(messages, message_count, or_chat_message_t, chat_message,
                        AT_MOST_TOKENS("messages")),
-        [35] = BOOL(measured), [36] = UINT32(thinking));
+        [35] = BOOL(measured), [36] = UINT32(thinking), [37] = STRING(reader));
 #undef OF
 
 #define OF or_generate_stats_t
