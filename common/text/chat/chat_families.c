@@ -7,8 +7,16 @@
 
 // ---- how answers are written ----
 
-static const or_chat_reply_t thinks = {
-    .marks = {{"<think>", OR_CHAT_MARK_REASONING}, {"</think>", OR_CHAT_MARK_ANSWER}}};
+#define THINK_MARKS                                                                                \
+    {"<think>", OR_CHAT_MARK_REASONING},                                                           \
+    {                                                                                              \
+        "</think>", OR_CHAT_MARK_ANSWER                                                            \
+    }
+static const or_chat_reply_t thinks = {.marks = {THINK_MARKS}};
+
+// The prompt does not end its last line: the model does that, before it thinks.
+static const or_chat_reply_t thinks_on_a_line = {.marks = {THINK_MARKS},
+                                                 .drops_first_spaces = true};
 
 // Messages for three channels, one behind the other. Only "final" is for the user, or a message without a channel.
 static const or_chat_reply_t harmony = {.marks = {{"<|start|>", OR_CHAT_MARK_HEADER},
@@ -214,7 +222,7 @@ const or_chat_t or_chat_families[] = {
      .silent_suffix = "/nothink",
      .order = OR_CHAT_USER_LAST,
      .thoughts = OR_CHAT_THOUGHTS_GO,
-     .reply = &thinks},
+     .reply = &thinks_on_a_line},
     {.name = "glm-4.7",
      .marks = {"[gMASK]<sop>", "clear_thinking"},
      .preface = "[gMASK]<sop>",

@@ -90,6 +90,7 @@ void or_chat_reader_init(or_chat_reader_t *reader, const or_chat_t *chat, uint32
     }
     const char *opening = or_chat_opening(chat, thinking);
     read_opening(reader, opening != NULL ? opening : chat->opening);
+    reader->fresh = reader->fresh || reader->reply->drops_first_spaces;
     if (reader->reply->in_header) {
         begin_header(reader, false);
     }

@@ -34,6 +34,7 @@ typedef struct {
     } marks[OR_CHAT_MARKS_MAX];
     const char *thoughts[2]; // headers of thoughts
     bool in_header;          // the answer begins inside a header
+    bool drops_first_spaces; // white space before its first word belongs to no part
 } or_chat_reply_t;
 
 typedef struct {
