@@ -80,6 +80,9 @@ TEMPLATES = {
     "olmo2": ("llama-spm", APART + "{{ bos_token }}{% if system %}{{ '<|system|>\n' + system + '\n' }}{% endif %}" + EACH + USER
               + "{{ '<|user|>\n' + message['content'] + '\n' }}" + OTHER + "{{ '<|assistant|>\n' + message['content'] + eos_token + '\n' }}" + FI + END
               + "{{ '<|assistant|>\n' }}"),
+    "tulu": ("llama-spm", APART + "{% if system %}{{ '<|system|>\n' + system + '\n' }}{% endif %}" + EACH + USER
+             + "{{ '<|user|>\n' + message['content'] + '\n' }}" + OTHER + "{{ '<|assistant|>\n' + message['content'] + eos_token + '\n' }}" + FI + END
+             + "{{ '<|assistant|>\n' }}"),
     "ernie4.5": ("qwen2", "{{ '<|begin_of_sentence|>' }}" + TURNS + "{% if m['role'] == 'user' %}{{ 'User: ' + m['content'] + '\n' }}"
                  + "{% elif m['role'] == 'assistant' %}{{ 'Assistant: ' + m['content'] + '<|end_of_sentence|>' }}{% else %}{{ m['content'] + '\n' }}{% endif %}"
                  + END + "{{ 'Assistant: ' }}"),
@@ -116,7 +119,7 @@ class Templates(unittest.TestCase):
             text = render(template, talk, BEGIN[vocabulary])
             if family == "phi":
                 text = re.sub(r"(<\|(?:system|user|assistant|end)\|>)\s+", r"\1", text)
-            if family in ("zephyr",):
+            if family in ("zephyr", "tulu"):
                 text = BEGIN[vocabulary] + text  # which the file asks for, not the template
             talks.append(talk)
             lines += [json.dumps(talk), json.dumps(text)]

@@ -5,6 +5,7 @@ make_renderings.py; where Jinja is at hand, random conversations are compared, t
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -41,7 +42,10 @@ class Published(unittest.TestCase):
     def compare(self, name, thinking, talks, rendered):
         self.assertEqual(len(talks), len(rendered))
         for talk, ids, text in zip(talks, self.ids(name, talks, thinking=thinking), rendered):
-            if text is not None:
+            word = re.search(TEMPLATES[name].refused, talk[0]["content"]) if talk[0]["role"] == "system" else None
+            if word:
+                self.assertIn(f" takes {word[0]} in a system message", ids)
+            elif text is not None:
                 self.assertIsInstance(ids, list, f"{name} {thinking}, {talk}: {ids}")
                 self.assertEqual(byte_vocabulary.text_of(ids), text, f"{name} {thinking}, {talk}")
 
