@@ -113,6 +113,10 @@ static or_status_t check_request(const or_vocab_t *vocab, const or_generate_requ
     if (status == OR_OK) {
         status = check_stop_strings(request);
     }
+    if (status == OR_OK && request->thinking > OR_THINKING_HIGH) {
+        status = or_fail(OR_ERR_INVALID, "%u is no way of thinking: %u at most", request->thinking,
+                         (unsigned)OR_THINKING_HIGH);
+    }
     if (status == OR_OK) {
         status = or_parameters_check(request);
     }

@@ -140,6 +140,14 @@ static void a_reader_is_known_and_stands_for_a_conversation(void **state)
                      OR_ERR_INVALID);
     assert_non_null(strstr(or_error_text(), "not both"));
     assert_null(session);
+    request.reader = NULL;
+    request.message_count = 0;
+    request.prompt_token_count = 2;
+    request.thinking = OR_THINKING_HIGH + 1;
+    assert_int_equal(or_csession_create(&target, (or_session_id_t){1}, (or_peer_t){0}, "ada",
+                                        &request, &session),
+                     OR_ERR_INVALID);
+    assert_non_null(strstr(or_error_text(), "no way of thinking"));
     or_vocab_destroy(&vocab);
 }
 
