@@ -152,7 +152,7 @@ static void white_space_around_words(void **state)
     }
 }
 
-// What a template leaves out where it has no words.
+// Some templates leave a turn out where it has no words.
 static void messages_without_words(void **state)
 {
     (void)state;
@@ -441,7 +441,7 @@ static void switches_in_a_system_message_are_refused(void **state)
     or_vocab_destroy(&vocab);
 }
 
-// What a family's models cannot do is refused, and what they do anyhow is not.
+// A family refuses what its models cannot do, and not what they do anyhow.
 static void thinking_that_a_family_cannot_do_is_refused(void **state)
 {
     (void)state;

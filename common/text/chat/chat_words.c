@@ -5,7 +5,7 @@
 #include "common/text/chat/chat_internal.h"
 #include "common/text/utf8.h"
 
-// What Python's str.strip takes, and so Jinja's trim.
+// Does Python's str.strip take it, and so Jinja's trim?
 static bool is_space(uint32_t c)
 {
     return (c >= 0x9 && c <= 0xD) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
