@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/text/utf8.h"
 #include "coordinator/http/api/api_json.h"
 
 // Cut a client's text behind a whole character.
@@ -143,6 +144,7 @@ json_t *or_api_body_parse(const uint8_t *body, size_t bytes, or_api_problem_t *p
     if (root == NULL && or_api_json_has_failed()) {
         or_api_refuse(problem, 500, NULL, NULL, "There is no memory for the request.");
     } else if (root == NULL) {
+        or_utf8_mend(error.text); // which quotes the body, and may end inside a character
         or_api_refuse(problem, 400, NULL, NULL,
                       "The body is not valid JSON in UTF-8: line %d, column %d: %s", error.line,
                       error.column, error.text);

@@ -10,6 +10,7 @@
 #include "common/decode/methods.h"
 #include "common/text/chat/chat.h"
 #include "common/text/text_test_support.h"
+#include "common/text/utf8.h"
 #include "coordinator/http/api/api_request.h"
 #include "tests/support/test_support.h"
 
@@ -127,6 +128,17 @@ static void thinking_is_said_in_three_ways(void **state)
         parse(world, true, "{\"messages\": [], \"chat_template_kwargs\": {\"tools\": 1}}"));
     assert_false(parse(world, true, "{\"messages\": [], \"chat_template_kwargs\": 1}"));
     assert_false(parse(world, true, "{\"messages\": [], \"reasoning_effort\": \"much\"}"));
+}
+
+// What JSON's reader quotes of a body may end inside a character: the sentence is UTF-8 all the same.
+static void a_bad_body_is_quoted_in_whole_characters(void **state)
+{
+    world_t *world = *state;
+    assert_false(parse(world, true, "\"\\\xDE\x99"));
+    char mended[sizeof world->problem.message];
+    memcpy(mended, world->problem.message, sizeof mended);
+    or_utf8_mend(mended);
+    assert_string_equal(mended, world->problem.message);
 }
 
 static void every_field_arrives(void **state)
@@ -467,6 +479,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(completions_have_the_usual_defaults, setup, teardown),
         cmocka_unit_test_setup_teardown(chats_go_on_until_their_end, setup, teardown),
         cmocka_unit_test_setup_teardown(thinking_is_said_in_three_ways, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_bad_body_is_quoted_in_whole_characters, setup, teardown),
         cmocka_unit_test_setup_teardown(every_field_arrives, setup, teardown),
         cmocka_unit_test_setup_teardown(parameters_are_those_of_the_command, setup, teardown),
         cmocka_unit_test_setup_teardown(parameters_are_told, setup, teardown),
