@@ -20,7 +20,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 find_program(OUTRIDER_CCACHE ccache)
 if(OUTRIDER_CCACHE)
-  # What one clone or worktree compiled serves all others: paths below its root are relative, in debug information too. (A debugger that was
+  # A clone or worktree finds what others compiled: paths below its root are relative, in debug information too. (A debugger that was
   # started in the root finds the sources.)
   set(CMAKE_C_COMPILER_LAUNCHER env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${OUTRIDER_CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})

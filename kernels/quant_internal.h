@@ -88,12 +88,10 @@ CANONICAL int32_t or_quant_integer(or_quant_t type, uint8_t stored)
     }
 }
 
-// Return a group's numbers, from the halves and, where blocks share those, the group's own bytes.
-CANONICAL or_quant_group_t or_quant_group(or_quant_t type, uint16_t scale, uint16_t minimum,
-                                          uint8_t group, uint8_t block_minimum)
+// Return a group's numbers, from the halves, widened, and, where blocks share those, the group's own bytes.
+CANONICAL or_quant_group_t or_quant_group_of(or_quant_t type, float s, float m, uint8_t group,
+                                             uint8_t block_minimum)
 {
-    float s = canonical_widen(scale);
-    float m = canonical_widen(minimum);
     switch (type) {
     case OR_QUANT_Q4_1:
     case OR_QUANT_Q5_1:
@@ -114,11 +112,17 @@ CANONICAL or_quant_group_t or_quant_group(or_quant_t type, uint16_t scale, uint1
     case OR_QUANT_IQ2_XS:
     case OR_QUANT_IQ2_XXS:
         return (or_quant_group_t){s * (float)(int8_t)group * OR_IQ2_PART, 0.0f};
-    case OR_QUANT_MXFP4:
-        return (or_quant_group_t){canonical_widen_bf16(scale), 0.0f};
     default:
         return (or_quant_group_t){s, 0.0f};
     }
+}
+
+// The same of halves as they are kept, which of MXFP4 are bfloats.
+CANONICAL or_quant_group_t or_quant_group(or_quant_t type, uint16_t scale, uint16_t minimum,
+                                          uint8_t group, uint8_t block_minimum)
+{
+    float s = type == OR_QUANT_MXFP4 ? canonical_widen_bf16(scale) : canonical_widen(scale);
+    return or_quant_group_of(type, s, canonical_widen(minimum), group, block_minimum);
 }
 
 // Complete a block of activations whose scale is set: `first` and `second` are the sums of its halves' quants.

@@ -17,14 +17,11 @@ OR_DEVICE void cap_scores(float *scores, uint32_t n, float cap)
     }
 }
 
-// The order does not matter: NaNs are passed over, and the sign of a zero does not change a difference.
-OR_DEVICE float largest_score(const float *scores, uint32_t n)
+// The largest score of all threads. The order does not matter: NaNs are passed over, and the sign of a zero does not
+// change a difference.
+OR_DEVICE float largest_in_block(float largest)
 {
     OR_SHARED(float, of_warps, THREADS_MAX / WARP);
-    float largest = -INFINITY;
-    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
-        largest = canonical_max(scores[i], largest);
-    }
     for (uint32_t mask = WARP / 2; mask > 0; mask /= 2) {
         largest = canonical_max(or_shuffle_xor(largest, mask), largest);
     }
@@ -36,6 +33,15 @@ OR_DEVICE float largest_score(const float *scores, uint32_t n)
         largest = canonical_max(of_warps[w], largest);
     }
     return largest;
+}
+
+OR_DEVICE float largest_score(const float *scores, uint32_t n)
+{
+    float largest = -INFINITY;
+    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
+        largest = canonical_max(scores[i], largest);
+    }
+    return largest_in_block(largest);
 }
 
 // Make of some scores, at most SCORES_OF_THREAD a thread, their exponentials, also in shared memory. All are loaded before
@@ -71,12 +77,27 @@ OR_DEVICE float sum_part(const float *stage, uint32_t skipped, uint32_t count)
     return lane_sum(sum);
 }
 
+// Add to a total the sums of all parts of a stage, in order.
+OR_DEVICE float add_stage(const float *stage, uint32_t skipped, uint32_t count, float total)
+{
+    OR_SHARED(float, of_warps, THREADS_MAX / WARP);
+    or_block_wait();
+    float sum = sum_part(stage, skipped, count);
+    if (threadIdx.x % WARP == 0) {
+        of_warps[threadIdx.x / WARP] = sum;
+    }
+    or_block_wait();
+    for (uint32_t w = 0; w < blockDim.x / WARP; w++) {
+        total += of_warps[w];
+    }
+    return total;
+}
+
 // Make of the scores begin .. end - 1 their exponentials, and return the factor that makes the sum of all 1. Stages begin
 // with parts.
 OR_DEVICE float exponentiate(float *scores, uint32_t begin, uint32_t end, float largest,
                              float *stage)
 {
-    OR_SHARED(float, of_warps, THREADS_MAX / WARP);
     uint32_t most = blockDim.x * SCORES_OF_THREAD;
     float total = 0.0f;
     for (uint32_t first = begin / OR_ATTENTION_PART * OR_ATTENTION_PART; first < end;
@@ -84,26 +105,61 @@ OR_DEVICE float exponentiate(float *scores, uint32_t begin, uint32_t end, float 
         uint32_t count = end - first < most ? end - first : most;
         uint32_t skipped = begin > first ? begin - first : 0;
         exponentiate_stage(scores + first, skipped, count, largest, stage);
-        or_block_wait();
-        float sum = sum_part(stage, skipped, count);
-        if (threadIdx.x % WARP == 0) {
-            of_warps[threadIdx.x / WARP] = sum;
-        }
-        or_block_wait();
-        for (uint32_t w = 0; w < blockDim.x / WARP; w++) {
-            total += of_warps[w];
-        }
+        total = add_stage(stage, skipped, count, total);
     }
     return 1.0f / total;
+}
+
+// All of it where there is but one stage: scores are read and written once. `stage_scores` are those of its first place;
+// the one at `end` is the sink's, if there are any.
+template <bool CAPPED>
+OR_DEVICE void weigh_stage(const attention_t *a, float *stage_scores, uint32_t skipped,
+                           uint32_t end, float *stage)
+{
+    float own[SCORES_OF_THREAD];
+    float largest = -INFINITY;
+    uint32_t count = a->how.sinks ? end + 1 : end;
+    for (uint32_t i = 0; i < SCORES_OF_THREAD; i++) {
+        uint32_t at = i * blockDim.x + threadIdx.x;
+        own[i] = at >= skipped && at < end ? stage_scores[at] : -INFINITY;
+    }
+    for (uint32_t i = 0; i < SCORES_OF_THREAD; i++) {
+        uint32_t at = i * blockDim.x + threadIdx.x;
+        if (CAPPED && at >= skipped && at < end) {
+            own[i] = inline_softcap(own[i], a->how.softcap);
+        }
+        if (at == end && count > end) {
+            own[i] = a->how.sinks[blockIdx.y];
+        }
+        largest = canonical_max(own[i], largest);
+    }
+    largest = largest_in_block(largest);
+    for (uint32_t i = 0; i < SCORES_OF_THREAD; i++) {
+        own[i] = canonical_exp(own[i] - largest);
+        stage[i * blockDim.x + threadIdx.x] = own[i];
+    }
+    float factor = 1.0f / add_stage(stage, skipped, count, 0.0f);
+    for (uint32_t i = 0; i < SCORES_OF_THREAD; i++) {
+        uint32_t at = i * blockDim.x + threadIdx.x;
+        if (at >= skipped && at < end) {
+            stage_scores[at] = own[i] * factor;
+        }
+    }
 }
 
 // CAPPED: scores are capped, which takes registers that other models do without.
 template <bool CAPPED> OR_GLOBAL void weigh_rows(attention_t a)
 {
+    or_begin_after();
     OR_SHARED_DYNAMIC(float, stage);
     float *scores = scores_of(&a, blockIdx.x, blockIdx.y);
     uint32_t first = first_seen_by(&a, blockIdx.x);
     uint32_t end = seen_by(&a, blockIdx.x);
+    uint32_t part = first / OR_ATTENTION_PART * OR_ATTENTION_PART;
+    if (end - part < blockDim.x * SCORES_OF_THREAD) {
+        weigh_stage<CAPPED>(&a, scores + part, first - part, end - part, stage);
+        return;
+    }
     if constexpr (CAPPED) {
         cap_scores(scores + first, end - first, a.how.softcap);
     }
@@ -130,9 +186,9 @@ static int launch_weights(or_cuda_t *cuda, const attention_t *a)
     }
     uint32_t threads = parts < THREADS_MAX / WARP ? parts * WARP : THREADS_MAX;
     threads = threads > THREADS_MIN ? threads : THREADS_MIN;
-    return or_launch(cuda, a->how.softcap > 0 ? weigh_rows<true> : weigh_rows<false>,
-                     dim3(a->rows, a->heads.count), dim3(threads),
-                     threads * SCORES_OF_THREAD * sizeof(float), *a);
+    return or_launch_early(cuda, a->how.softcap > 0 ? weigh_rows<true> : weigh_rows<false>,
+                           dim3(a->rows, a->heads.count), dim3(threads),
+                           threads * SCORES_OF_THREAD * sizeof(float), *a);
 }
 
 static int attend(or_cuda_t *cuda, const attention_t *a, const query_t *query,

@@ -7,6 +7,7 @@
 #define SPLITS_MAX 64u // blocks along the positions
 #define AHEAD                                                                                      \
     16u // numbers of a K that are loaded before the first is used; a part of OR_QUANT_BLOCK
+#define SHARED_MAX ((size_t)48 * 1024)
 
 // The run's queries, [head_dim][QUERIES], zeros where it has none.
 template <uint32_t QUERIES>
@@ -59,13 +60,35 @@ OR_DEVICE void multiply(const float *queries, uint32_t head_dim, const vector_t<
     }
 }
 
+// The bytes of a page's numbers of K, of one head.
+template <typename T> CANONICAL size_t page_bytes(const attention_t *a)
+{
+    return a->kv.head_dim * OR_KV_BLOCK * sizeof(T);
+}
+
+// Bring the numbers of a page, which the warp will read, to shared memory: all at once, so that memory is waited for once.
+OR_DEVICE void stage_page(const void *numbers, size_t bytes, uint4 *staged)
+{
+    or_warp_wait(); // nobody reads the page before any more
+    for (uint32_t i = threadIdx.x % WARP; i < bytes / sizeof *staged; i += WARP) {
+        or_copy_piece(&staged[i], (const uint4 *)numbers + i, true);
+    }
+    or_copies_end();
+    or_copies_wait<0>();
+    or_warp_wait();
+}
+
 // A page's positions, each for the rows that see it.
 template <typename T, uint32_t QUERIES>
 OR_DEVICE void score_page(const attention_t *a, const run_t *run, uint32_t kv_head, uint32_t page,
-                          const float *queries)
+                          const float *queries, uint4 *staged)
 {
     uint32_t lane = threadIdx.x % WARP;
     vector_t<T> key = page_vector<T>(&a->kv, KEYS, a->layer, kv_head, run->pages[page], lane);
+    if (staged) {
+        stage_page(key.numbers - lane, page_bytes<T>(a), staged);
+        key.numbers = (T *)staged + lane;
+    }
     float dots[QUERIES];
     multiply<T, QUERIES>(queries, a->kv.head_dim, &key, dots);
     uint32_t position = page * OR_KV_BLOCK + lane;
@@ -103,8 +126,9 @@ OR_DEVICE void score_chain(const attention_t *a, const run_t *run, uint32_t kv_h
 
 // A warp takes every so many of the run's pages, from the first that a row attends to on, and after those of its rows.
 template <typename T, uint32_t QUERIES>
-OR_GLOBAL void score_rows(attention_t a, query_t query, uint32_t rows_max)
+OR_GLOBAL void score_rows(attention_t a, query_t query, uint32_t rows_max, bool stages)
 {
+    or_begin_after();
     OR_SHARED_DYNAMIC(float, queries);
     uint32_t kv_head = blockIdx.z;
     run_t run = find_run(&a, blockIdx.x, rows_max);
@@ -116,9 +140,11 @@ OR_GLOBAL void score_rows(attention_t a, query_t query, uint32_t rows_max)
     }
     stage_queries<QUERIES>(&a, &query, &run, kv_head, queries);
     or_block_wait();
+    char *pages_at = (char *)(queries + a.kv.head_dim * QUERIES);
+    uint4 *staged = stages ? (uint4 *)(pages_at + threadIdx.x / WARP * page_bytes<T>(&a)) : NULL;
     for (uint32_t i = first + threadIdx.x / WARP; i < pages + run.rows; i += gridDim.y * WARPS) {
         if (i < pages) {
-            score_page<T, QUERIES>(&a, &run, kv_head, i, queries);
+            score_page<T, QUERIES>(&a, &run, kv_head, i, queries, staged);
         } else {
             score_chain<T, QUERIES>(&a, &run, kv_head, i - pages, queries);
         }
@@ -136,9 +162,12 @@ static int launch_scores_of(or_cuda_t *cuda, const attention_t *a, const query_t
     size_t items = positions / OR_KV_BLOCK + 1 + rows_max;
     size_t splits = (items + WARPS - 1) / WARPS;
     uint32_t y = splits < SPLITS_MAX ? (uint32_t)splits : SPLITS_MAX;
-    return or_launch(cuda, score_rows<T, QUERIES>, dim3(a->rows, y, a->kv.kv_heads),
-                     dim3(WARPS * WARP), a->kv.head_dim * QUERIES * sizeof(float), *a, *query,
-                     rows_max);
+    const size_t query_bytes = a->kv.head_dim * QUERIES * sizeof(float);
+    const size_t whole = query_bytes + WARPS * page_bytes<T>(a);
+    const bool stages = whole <= SHARED_MAX && query_bytes % sizeof(uint4) == 0;
+    return or_launch_early(cuda, score_rows<T, QUERIES>, dim3(a->rows, y, a->kv.kv_heads),
+                           dim3(WARPS * WARP), stages ? whole : query_bytes, *a, *query, rows_max,
+                           stages);
 }
 
 // A run has as many rows as their queries fill a lane's registers, and no more chains than there are queries.

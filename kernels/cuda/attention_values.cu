@@ -216,6 +216,7 @@ OR_DEVICE void leave_part(const attention_t *a, const share_t *share, uint32_t d
 template <typename T, uint32_t QUERIES, bool WINDOWED>
 OR_GLOBAL void sum_rows(attention_t a, or_cuda_rows_t to, uint32_t rows_max, bool apart)
 {
+    or_begin_after();
     OR_SHARED_DYNAMIC(float, values);
     float *weights = values + STAGE * WARP;
     uint32_t kv_head = blockIdx.z;
@@ -266,6 +267,7 @@ OR_GLOBAL void sum_rows(attention_t a, or_cuda_rows_t to, uint32_t rows_max, boo
 // Add up the parts that each row attends to, in order. A thread has a dimension of a head.
 OR_GLOBAL void add_parts(attention_t a, or_cuda_rows_t to)
 {
+    or_begin_after();
     uint32_t row = blockIdx.x;
     uint32_t i = blockIdx.y * blockDim.x + threadIdx.x;
     uint32_t n = a.heads.count * a.kv.head_dim;
@@ -291,14 +293,14 @@ static int launch_values_of(or_cuda_t *cuda, const attention_t *a, const or_cuda
     bool apart = a->parts > 1 && blocks < ENOUGH && slices * a->parts <= GRID_MAX;
     dim3 grid(a->rows, apart ? slices * a->parts : slices, a->kv.kv_heads);
     size_t staged = STAGE * WARP + WARPS * QUERIES * STAGE;
-    int status = or_launch(
+    int status = or_launch_early(
         cuda, a->how.window > 0 ? sum_rows<T, QUERIES, true> : sum_rows<T, QUERIES, false>, grid,
         dim3(WARPS * WARP), staged * sizeof(float), *a, *to, rows_max, apart);
     if (status != OR_CUDA_OK || !apart) {
         return status;
     }
     dim3 all(a->rows, (a->heads.count * a->kv.head_dim - 1) / (WARPS * WARP) + 1);
-    return or_launch(cuda, add_parts, all, dim3(WARPS * WARP), 0, *a, *to);
+    return or_launch_early(cuda, add_parts, all, dim3(WARPS * WARP), 0, *a, *to);
 }
 
 // A warp's chains one beside the other cost little, but few queries are sooner done by more warps.

@@ -94,6 +94,8 @@ int or_cuda_add_parts(or_cuda_t *cuda, bool over, float *y, size_t y_stride, con
 // ---- products ----
 
 #define OR_CUDA_SPANS_MAX 8u
+#define OR_CUDA_BESIDE_MAX 3u // matrices that are multiplied by the same rows
+#define OR_CUDA_FEW_ROWS 2u   // up to which several are multiplied by one kernel
 
 // Inputs that are summed together. Those of a quantised matrix are counted in blocks of 32 from where its panels
 // begin.
@@ -132,6 +134,26 @@ typedef struct {
 int or_cuda_matmul_quants(or_cuda_t *cuda, or_quant_t type, const void *panels, size_t panel_bytes,
                           uint32_t panel_count, const or_q8_block_t *x, size_t x_stride,
                           uint32_t rows, const or_cuda_parts_t *to);
+
+// A matrix of several that the same rows are multiplied with; y and y_stride as in or_cuda_parts_t.
+typedef struct {
+    const void *panels;
+    uint32_t panel_count;
+    float *y;
+    size_t y_stride;
+} or_cuda_beside_t;
+
+// Multiply by 1 to OR_CUDA_BESIDE_MAX matrices of one type at the same time. Their inputs are the same. to->y and
+// to->y_stride are each matrix's own; experts of all are as far apart.
+int or_cuda_matmul_quants_beside(or_cuda_t *cuda, or_quant_t type, const or_cuda_beside_t *matrices,
+                                 uint32_t count, size_t panel_bytes, const or_q8_block_t *x,
+                                 size_t x_stride, uint32_t rows, const or_cuda_parts_t *to);
+
+// or_cuda_matmul_quants, and or_cuda_add_parts of its parts, n floats of each: y (+)= their sum. What becomes of the parts
+// themselves is not said. `to` has 1, 2, 4 or 8 spans and no groups.
+int or_cuda_sum_quants(or_cuda_t *cuda, or_quant_t type, const void *panels, size_t panel_bytes,
+                       uint32_t panel_count, const or_q8_block_t *x, size_t x_stride, uint32_t rows,
+                       const or_cuda_parts_t *to, bool over, float *y, size_t y_stride, uint32_t n);
 
 // These are matmul_f32, matmul_f16 and matmul_bf16 of kernels.h, with panels [panel][k][16], panel_stride elements
 // apart, each aligned to 16 bytes.

@@ -9,6 +9,9 @@
 //     }
 //     return or_launch(cuda, add, dim3(blocks), dim3(threads), shared_bytes, y, x, n);
 //
+// A kernel that or_launch_early launches may begin while those before it still run. It calls or_await_before, in each of
+// its threads, before it touches what any kernel writes; until then it may read what none does, weights.
+//
 // Both are compiled without contraction and with IEEE division, square root and denormals: canonical arithmetic.
 // All 32 lanes of a warp must take part in what is of a warp, all threads of a block in or_block_wait.
 #pragma once
@@ -133,13 +136,52 @@ OR_DEVICE void or_go_on(or_cuda_loop_t loop, bool again)
 #endif
 }
 
+// Wait until all that was asked for before this kernel is done; at once where it was not launched early.
+OR_DEVICE void or_await_before(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" : : : "memory");
+#endif
+}
+
+// Let the next kernel begin, if it is launched early, as soon as there is room for it beside this one.
+OR_DEVICE void or_let_next_begin(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
+#endif
+}
+
 cudaStream_t or_cuda_stream(struct or_cuda *cuda);
+// The same for a kernel, and whether it may begin early: behind a kernel, on a device that can do so.
+cudaStream_t or_cuda_kernel_stream(struct or_cuda *cuda, bool *early);
+bool or_cuda_overlaps(int index);
 
 template <typename... Parameters, typename... Arguments>
 static int or_launch(struct or_cuda *cuda, void (*kernel)(Parameters...), dim3 grid, dim3 block,
                      size_t shared, Arguments... arguments)
 {
-    kernel<<<grid, block, shared, or_cuda_stream(cuda)>>>(arguments...);
+    bool early;
+    kernel<<<grid, block, shared, or_cuda_kernel_stream(cuda, &early)>>>(arguments...);
+    return (int)cudaGetLastError();
+}
+
+template <typename... Parameters, typename... Arguments>
+static int or_launch_early(struct or_cuda *cuda, void (*kernel)(Parameters...), dim3 grid,
+                           dim3 block, size_t shared, Arguments... arguments)
+{
+    bool early;
+    cudaLaunchConfig_t how = {};
+    how.gridDim = grid;
+    how.blockDim = block;
+    how.dynamicSmemBytes = shared;
+    how.stream = or_cuda_kernel_stream(cuda, &early);
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    how.attrs = &attribute;
+    how.numAttrs = early ? 1 : 0;
+    (void)cudaLaunchKernelEx(&how, kernel, Parameters(arguments)...);
     return (int)cudaGetLastError();
 }
 
@@ -165,6 +207,14 @@ OR_DEVICE uint32_t or_pick_bytes(uint32_t low, uint32_t high, uint32_t which)
 }
 
 #endif
+
+// Both at the beginning, of a kernel that reads nothing before. The next one comes only when all before this one is done,
+// which has left all multiprocessors alike. Blocks that come where others still run pile up where those end first.
+OR_DEVICE void or_begin_after(void)
+{
+    or_await_before();
+    or_let_next_begin();
+}
 
 #include "kernels/canonical.h"
 

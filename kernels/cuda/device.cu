@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/cuda_peers.h"
 #include "kernels/cuda/cuda_portable.cuh"
-#include "kernels/cuda/cuda_tensor.h"
 
 struct or_cuda {
     int index;
@@ -24,6 +22,8 @@ struct or_cuda {
     cudaEvent_t parted;
     uint32_t branch; // where kernels are asked for: 0 is the stream
     cudaEvent_t marks[OR_CUDA_MARKS];
+    bool overlaps;     // kernels may begin while the one before runs
+    bool after_kernel; // the stream's last work is one
 };
 
 struct or_cuda_recording {
@@ -39,28 +39,25 @@ static int told(cudaError_t status)
 }
 
 // Each thread has a device of its own that is current, and what is asked of another's stream fails.
-static int enter(const or_cuda_t *cuda)
+static int enter(or_cuda_t *cuda)
 {
+    cuda->after_kernel = false;
     return told(cudaSetDevice(cuda->index));
 }
 
-// Return the stream, and enter the device's context for the launch that follows. Where that fails the launch fails,
-// too.
+// Return the stream, and enter the device's context for the launch that follows, which fails where that does.
 cudaStream_t or_cuda_stream(or_cuda_t *cuda)
 {
     (void)enter(cuda);
     return cuda->branch > 0 ? cuda->beside[cuda->branch - 1] : cuda->stream;
 }
 
-const char *or_cuda_text(int status)
+cudaStream_t or_cuda_kernel_stream(or_cuda_t *cuda, bool *early)
 {
-    if (status >= OR_CUDA_PEERS)
-        return or_cuda_peers_text(status);
-    if (status >= OR_CUDA_TENSOR)
-        return or_cuda_tensor_text(status);
-    if (status == (int)cudaErrorInsufficientDriver)
-        return "there is no NVIDIA driver, or one too old for the CUDA that this was built with";
-    return cudaGetErrorString((cudaError_t)status);
+    *early = cuda->overlaps && cuda->after_kernel;
+    cudaStream_t stream = or_cuda_stream(cuda);
+    cuda->after_kernel = cuda->branch == 0;
+    return stream;
 }
 
 // ---- devices ----
@@ -89,6 +86,7 @@ int or_cuda_open(uint32_t index, or_cuda_t **cuda_p)
     if (!cuda)
         return (int)cudaErrorMemoryAllocation;
     cuda->index = (int)index;
+    cuda->overlaps = or_cuda_overlaps(cuda->index);
     int status = create_streams(cuda);
     if (status != OR_CUDA_OK) {
         or_cuda_close(&cuda);
@@ -281,6 +279,7 @@ int or_cuda_part(or_cuda_t *cuda)
 void or_cuda_branch(or_cuda_t *cuda, uint32_t branch)
 {
     cuda->branch = branch;
+    cuda->after_kernel = false;
 }
 
 int or_cuda_meet(or_cuda_t *cuda)

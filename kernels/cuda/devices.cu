@@ -1,8 +1,12 @@
-// Which devices are here, for whoever has not opened one (cuda_device.h).
+// Which devices are here, for whoever has not opened one, and what a status says (cuda_device.h).
 #include "kernels/cuda/cuda_device.h"
 
 #include <cuda_runtime.h>
 #include <string.h>
+
+#include "kernels/cuda/cuda_peers.h"
+#include "kernels/cuda/cuda_portable.cuh"
+#include "kernels/cuda/cuda_tensor.h"
 
 // The runtime also remembers a failure, for whoever asks for the last one, and that is the next launch.
 static int told(cudaError_t status)
@@ -12,10 +16,30 @@ static int told(cudaError_t status)
     return (int)status;
 }
 
+const char *or_cuda_text(int status)
+{
+    if (status >= OR_CUDA_PEERS)
+        return or_cuda_peers_text(status);
+    if (status >= OR_CUDA_TENSOR)
+        return or_cuda_tensor_text(status);
+    if (status == (int)cudaErrorInsufficientDriver)
+        return "there is no NVIDIA driver, or one too old for the CUDA that this was built with";
+    return cudaGetErrorString((cudaError_t)status);
+}
+
 uint32_t or_cuda_count(void)
 {
     int count = 0;
     return told(cudaGetDeviceCount(&count)) == OR_CUDA_OK ? (uint32_t)count : 0;
+}
+
+// Hopper and later, with CUDA 12.4 or later as recordings want it.
+bool or_cuda_overlaps(int index)
+{
+    int major = 0, driver = 0;
+    return told(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index)) ==
+               OR_CUDA_OK &&
+           told(cudaDriverGetVersion(&driver)) == OR_CUDA_OK && major >= 9 && driver >= 12040;
 }
 
 int or_cuda_describe(uint32_t index, or_cuda_description_t *description)

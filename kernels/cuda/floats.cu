@@ -330,6 +330,7 @@ OR_DEVICE void write_sums(const float_product_t &product, uint32_t output, uint3
 // Grid: (groups of panels x groups of rows) x spans x groups of experts. Neighbours in the grid read the same panels.
 template <typename T> OR_GLOBAL void multiply_floats(const float_product_t product)
 {
+    or_begin_after();
     OR_SHARED(uint4, weights, T::STAGES * T::STAGE_PIECES);
     OR_SHARED(float4, inputs, T::STAGES * T::STAGE_QUADS);
     const uint32_t first_panel = blockIdx.x / product.row_groups * T::PANELS;
@@ -380,7 +381,7 @@ template <typename T> static int launch(or_cuda_t *cuda, float_product_t product
     product.row_groups = (product.rows - 1) / T::BLOCK_ROWS + 1;
     dim3 grid(((product.panel_count - 1) / T::PANELS + 1) * product.row_groups, spans,
               product.groups ? product.group_count : 1);
-    return or_launch(cuda, multiply_floats<T>, grid, dim3(T::THREADS), 0, product);
+    return or_launch_early(cuda, multiply_floats<T>, grid, dim3(T::THREADS), 0, product);
 }
 
 // The shapes are those that took the least time on an H200 (tests/gpu/product_bench.c).

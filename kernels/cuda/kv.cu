@@ -75,6 +75,7 @@ OR_DEVICE void store_number(const or_cuda_kv_t *kv, const place_t *at, const or_
 OR_GLOBAL void store_rows(or_cuda_kv_t kv, uint32_t layer, const or_cuda_seen_t *seen,
                           const float *key, const float *value, size_t stride)
 {
+    or_begin_after();
     uint32_t warps = (kv.head_dim - 1) / WARP + 1; // of a head
     uint32_t warp = (blockIdx.y * THREADS + threadIdx.x) / WARP;
     const or_cuda_seen_t *row = &seen[blockIdx.x];
@@ -107,8 +108,8 @@ int or_cuda_store_kv(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
     }
     uint32_t threads = kv->kv_heads * ((kv->head_dim - 1) / WARP + 1) * WARP;
     dim3 grid(rows, (threads - 1) / THREADS + 1, SIDES);
-    return or_launch(cuda, store_rows, grid, dim3(THREADS), 0, with_page_bytes(kv), layer, seen,
-                     key, value, stride);
+    return or_launch_early(cuda, store_rows, grid, dim3(THREADS), 0, with_page_bytes(kv), layer,
+                           seen, key, value, stride);
 }
 
 // ---- accepting ----

@@ -124,10 +124,10 @@ OR_DEVICE float widen(float number, uint16_t scale)
 OR_DEVICE float widen(uint16_t half, uint16_t scale)
 {
     (void)scale;
-    return canonical_widen(half);
+    return or_widen_half(half);
 }
 
 OR_DEVICE float widen(int8_t quant, uint16_t scale)
 {
-    return canonical_widen(scale) * (float)quant;
+    return or_widen_half(scale) * (float)quant;
 }

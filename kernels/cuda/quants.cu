@@ -64,7 +64,7 @@ template <or_quant_t TYPE, uint32_t TILES> struct chunk_t {
     static constexpr uint32_t THREAD_SCALES = (SCALES + THREADS - 1) / THREADS;
     static_assert(ROWS * BLOCKS == THREADS, "a block of a row for each thread");
 
-    loaded_t integers[DEPTH];         // of the warp's blocks
+    loaded_t<uint2> integers[DEPTH];  // of the warp's blocks
     uint32_t quants[DEPTH][TILES][2]; // of a row in each tile
     loaded_group_t groups[THREAD_SCALES];
     factors_t<TYPE> factors;
@@ -102,8 +102,9 @@ OR_DEVICE void load_blocks(const task_t *task, const UNIT *panel, uint32_t begin
     const UNIT *unit = panel + first / chunk::UNIT_BLOCKS;
     for (uint32_t d = 0; d < chunk::DEPTH; d++) {
         if (first + d * WARPS < task->end) {
-            to->integers[d] = load_integers<TYPE>(unit + d * (WARPS / chunk::UNIT_BLOCKS),
-                                                  first % chunk::UNIT_BLOCKS, lane);
+            to->integers[d] =
+                load_integers<TYPE, uint2>(unit + d * (WARPS / chunk::UNIT_BLOCKS),
+                                           first % chunk::UNIT_BLOCKS, lane / 4, lane % 4);
             for (uint32_t tile = 0; tile < TILES; tile++) {
                 const uint32_t row = tile * TILE_ROWS + lane / 4;
                 const or_q8_block_t *x = activations(task, row, first) + d * WARPS;
@@ -207,7 +208,7 @@ OR_DEVICE void sum_chunk(const task_t *task, const chunk_t<TYPE, TILES> *loaded,
         const uint32_t b = d * WARPS + threadIdx.x / WARP;
         if (begin + b < task->end) {
             uint32_t words[4];
-            unpack_block<TYPE>(&loaded->integers[d], lane, words);
+            unpack_block<TYPE>(&loaded->integers[d], 0, lane % 4, words);
             for (uint32_t tile = 0; tile < TILES; tile++) {
                 if (tile * TILE_ROWS < task->rows) {
                     sum_tile<TYPE, TILES>(words, loaded->quants[d][tile], lane,
@@ -282,6 +283,7 @@ OR_DEVICE or_cuda_span_t own_span(const product_t *p)
 template <or_quant_t TYPE, typename UNIT, uint32_t TILES>
 OR_GLOBAL void multiply(const uint8_t *panels, const or_q8_block_t *x, float *y, product_t p)
 {
+    or_begin_after();
     typedef chunk_t<TYPE, TILES> chunk;
     OR_SHARED(int2, pairs, chunk::BLOCKS * chunk::BLOCK_SUMS / 2); // for their alignment
     OR_SHARED(or_quant_group_t, scales, chunk::SCALES);
@@ -346,7 +348,7 @@ static int launch_tiles(or_cuda_t *cuda, const void *panels, uint32_t panel_coun
                         const or_q8_block_t *x, const or_cuda_parts_t *to, product_t p)
 {
     p.row_groups = (p.rows - 1) / (TILES * TILE_ROWS) + 1;
-    return or_launch(
+    return or_launch_early(
         cuda, multiply<TYPE, UNIT, TILES>,
         dim3(panel_count * p.row_groups, to->groups ? to->groups->count : 1, to->count),
         dim3(THREADS), 0, (const uint8_t *)panels, x, to->y, p);
@@ -365,40 +367,92 @@ static int launch(or_cuda_t *cuda, const void *panels, uint32_t panel_count, con
     return launch_tiles<TYPE, UNIT, TILES_MAX>(cuda, panels, panel_count, x, to, p);
 }
 
-// The launchers, in the order of or_quant_t.
-static const launch_t launches[] = {
-    launch<OR_QUANT_Q8_0, or_panel_q8_0_t>,      launch<OR_QUANT_Q4_0, or_panel_q4_0_t>,
-    launch<OR_QUANT_IQ4_NL, or_panel_q4_0_t>,    launch<OR_QUANT_Q5_0, or_panel_q5_0_t>,
-    launch<OR_QUANT_Q4_1, or_panel_q4_1_t>,      launch<OR_QUANT_Q5_1, or_panel_q5_1_t>,
-    launch<OR_QUANT_Q4_K, or_panel_q4_k_t>,      launch<OR_QUANT_Q5_K, or_panel_q5_k_t>,
-    launch<OR_QUANT_Q2_K, or_panel_q2_k_t>,      launch<OR_QUANT_Q3_K, or_panel_q3_k_t>,
-    launch<OR_QUANT_Q6_K, or_panel_q6_k_t>,      launch<OR_QUANT_IQ4_XS, or_panel_iq4_xs_t>,
-    launch<OR_QUANT_MXFP4, or_panel_q4_0_t>,     launch<OR_QUANT_IQ3_S, or_panel_iq4_xs_t>,
-    launch<OR_QUANT_IQ3_XXS, or_panel_iq4_xs_t>, launch<OR_QUANT_IQ2_S, or_panel_q3_k_t>,
-    launch<OR_QUANT_IQ2_XS, or_panel_q3_k_t>,    launch<OR_QUANT_IQ2_XXS, or_panel_q3_k_t>,
-};
+#define LAUNCH(type, unit) launch<type, unit>,
+static const launch_t launches[] = {OR_QUANT_UNITS(LAUNCH)};
 static_assert(sizeof launches / sizeof launches[0] == OR_QUANT_TYPES, "one for each type");
 
-int or_cuda_matmul_quants(or_cuda_t *cuda, or_quant_t type, const void *panels, size_t panel_bytes,
-                          uint32_t panel_count, const or_q8_block_t *x, size_t x_stride,
-                          uint32_t rows, const or_cuda_parts_t *to)
+static int multiply_many(or_cuda_t *cuda, or_quant_t type, const or_cuda_beside_t *matrix,
+                         size_t panel_bytes, const or_q8_block_t *x, size_t x_stride, uint32_t rows,
+                         const or_cuda_parts_t *to)
 {
-    assert((uintptr_t)panels % sizeof(uint2) == 0 && panel_bytes % sizeof(uint2) == 0);
-    assert(to->count <= OR_CUDA_SPANS_MAX);
-    if (panel_count == 0 || rows == 0 || to->count == 0 || (to->groups && to->groups->count == 0)) {
+    product_t p = {};
+    if (matrix->panel_count == 0) {
         return OR_CUDA_OK;
     }
-    product_t p = {};
     if (to->groups) {
         p.groups = to->groups->groups;
         p.expert_bytes = to->groups->expert_bytes;
     }
     p.panel_bytes = panel_bytes;
     p.x_stride = x_stride;
-    p.y_stride = to->y_stride;
+    p.y_stride = matrix->y_stride;
     p.part_stride = to->part_stride;
     p.rows = rows;
     p.x_first = to->x_first;
     memcpy(p.spans, to->spans, to->count * sizeof *to->spans);
-    return launches[type](cuda, panels, panel_count, x, to, p);
+    or_cuda_parts_t own = *to;
+    own.y = matrix->y;
+    return launches[type](cuda, matrix->panels, matrix->panel_count, x, &own, p);
+}
+
+// Whether panels are as or_cuda_few_quants wants them.
+static bool are_aligned(const or_cuda_beside_t *matrices, uint32_t count, size_t panel_bytes,
+                        const or_cuda_groups_t *groups)
+{
+    bool aligned =
+        panel_bytes % sizeof(uint4) == 0 && (!groups || groups->expert_bytes % sizeof(uint4) == 0);
+    for (uint32_t i = 0; i < count; i++) {
+        aligned = aligned && (uintptr_t)matrices[i].panels % sizeof(uint4) == 0;
+    }
+    return aligned;
+}
+
+int or_cuda_matmul_quants_beside(or_cuda_t *cuda, or_quant_t type, const or_cuda_beside_t *matrices,
+                                 uint32_t count, size_t panel_bytes, const or_q8_block_t *x,
+                                 size_t x_stride, uint32_t rows, const or_cuda_parts_t *to)
+{
+    uint32_t panels = 0;
+    assert(count >= 1 && count <= OR_CUDA_BESIDE_MAX && to->count <= OR_CUDA_SPANS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        assert((uintptr_t)matrices[i].panels % sizeof(uint2) == 0);
+        panels += matrices[i].panel_count;
+    }
+    assert(panel_bytes % sizeof(uint2) == 0);
+    if (panels == 0 || rows == 0 || to->count == 0 || (to->groups && to->groups->count == 0)) {
+        return OR_CUDA_OK;
+    }
+    if (rows <= OR_CUDA_FEW_ROWS && are_aligned(matrices, count, panel_bytes, to->groups)) {
+        return or_cuda_few_quants(cuda, type, matrices, count, panel_bytes, x, x_stride, rows, to,
+                                  NULL);
+    }
+    int status = OR_CUDA_OK;
+    for (uint32_t i = 0; i < count && status == OR_CUDA_OK; i++) {
+        status = multiply_many(cuda, type, &matrices[i], panel_bytes, x, x_stride, rows, to);
+    }
+    return status;
+}
+
+int or_cuda_matmul_quants(or_cuda_t *cuda, or_quant_t type, const void *panels, size_t panel_bytes,
+                          uint32_t panel_count, const or_q8_block_t *x, size_t x_stride,
+                          uint32_t rows, const or_cuda_parts_t *to)
+{
+    const or_cuda_beside_t matrix = {panels, panel_count, to->y, to->y_stride};
+    return or_cuda_matmul_quants_beside(cuda, type, &matrix, 1, panel_bytes, x, x_stride, rows, to);
+}
+
+int or_cuda_sum_quants(or_cuda_t *cuda, or_quant_t type, const void *panels, size_t panel_bytes,
+                       uint32_t panel_count, const or_q8_block_t *x, size_t x_stride, uint32_t rows,
+                       const or_cuda_parts_t *to, bool over, float *y, size_t y_stride, uint32_t n)
+{
+    const or_cuda_beside_t matrix = {panels, panel_count, y, y_stride};
+    if (panel_count > 0 && rows > 0 && rows <= OR_CUDA_FEW_ROWS && or_cuda_few_can_sum(to, rows) &&
+        are_aligned(&matrix, 1, panel_bytes, NULL)) {
+        const or_cuda_few_sum_t sum = {over, n};
+        return or_cuda_few_quants(cuda, type, &matrix, 1, panel_bytes, x, x_stride, rows, to, &sum);
+    }
+    const int status =
+        or_cuda_matmul_quants(cuda, type, panels, panel_bytes, panel_count, x, x_stride, rows, to);
+    return status != OR_CUDA_OK ? status
+                                : or_cuda_add_parts(cuda, over, y, y_stride, to->y, to->part_stride,
+                                                    to->y_stride, to->count, n, rows);
 }

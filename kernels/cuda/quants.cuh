@@ -1,8 +1,11 @@
 // quants - a block of a panel (quants.h of kernels/) as a warp loads it, and as or_multiply_bytes wants it.
 //
-// Lane 4 g + t has outputs 2 g and 2 g + 1, which are what or_multiply_bytes calls g and g + 8. Panels keep
-// neighbours side by side, so both are loaded at once, and a warp's loads lie together. Words of four weights are
-// in K where or_multiply_bytes has them: word t of a lane's first half of the block, word 4 + t of the other.
+// A lane loads words of neighbouring outputs at once, as panels keep them side by side: of two (uint2) or of four (uint4).
+// Words of four weights are in K where or_multiply_bytes has them: word t of a lane's first half of the block, word 4 + t
+// of the other. Here t is lane % 4.
+//
+//     quants.cu       two outputs, 2 g and 2 g + 1 with g = lane / 4: a warp has all 16 of a block
+//     quants_few.cu   four outputs: a warp has all 16 of two blocks
 #pragma once
 
 #include "kernels/cuda/cuda_kernels.h"
@@ -11,6 +14,36 @@
 extern "C" {
 #include "kernels/quant_internal.h"
 }
+
+// Each type, in the order of or_quant_t, and the struct that its panels are made of.
+#define OR_QUANT_UNITS(row)                                                                        \
+    row(OR_QUANT_Q8_0, or_panel_q8_0_t) row(OR_QUANT_Q4_0, or_panel_q4_0_t)                        \
+        row(OR_QUANT_IQ4_NL, or_panel_q4_0_t) row(OR_QUANT_Q5_0, or_panel_q5_0_t)                  \
+            row(OR_QUANT_Q4_1, or_panel_q4_1_t) row(OR_QUANT_Q5_1, or_panel_q5_1_t)                \
+                row(OR_QUANT_Q4_K, or_panel_q4_k_t) row(OR_QUANT_Q5_K, or_panel_q5_k_t)            \
+                    row(OR_QUANT_Q2_K, or_panel_q2_k_t) row(OR_QUANT_Q3_K, or_panel_q3_k_t)        \
+                        row(OR_QUANT_Q6_K, or_panel_q6_k_t)                                        \
+                            row(OR_QUANT_IQ4_XS, or_panel_iq4_xs_t)                                \
+                                row(OR_QUANT_MXFP4, or_panel_q4_0_t)                               \
+                                    row(OR_QUANT_IQ3_S, or_panel_iq4_xs_t)                         \
+                                        row(OR_QUANT_IQ3_XXS, or_panel_iq4_xs_t)                   \
+                                            row(OR_QUANT_IQ2_S, or_panel_q3_k_t)                   \
+                                                row(OR_QUANT_IQ2_XS, or_panel_q3_k_t)              \
+                                                    row(OR_QUANT_IQ2_XXS, or_panel_q3_k_t)
+
+// The sum that or_cuda_sum_quants makes of the parts.
+typedef struct {
+    bool over;
+    uint32_t outputs;
+} or_cuda_few_sum_t;
+
+// or_cuda_matmul_quants_beside of 1 to OR_CUDA_FEW_ROWS rows. Panels are aligned to 16 bytes, and there is something to do.
+// If `sum` is not NULL, the spans' products are summed, and there is one matrix, whose y is that of the sum.
+int or_cuda_few_quants(or_cuda_t *cuda, or_quant_t type, const or_cuda_beside_t *matrices,
+                       uint32_t count, size_t panel_bytes, const or_q8_block_t *x, size_t x_stride,
+                       uint32_t rows, const or_cuda_parts_t *to, const or_cuda_few_sum_t *sum);
+// Whether one launch may sum them.
+bool or_cuda_few_can_sum(const or_cuda_parts_t *to, uint32_t rows);
 
 // Parts of each byte of a word.
 #define NIBBLES 0x0F0F0F0Fu
@@ -69,38 +102,37 @@ CANONICAL constexpr shape_t shape_of(or_quant_t type)
 
 // ---- loading ----
 
-// A lane's integers of a block of a unit, of both its outputs; what the type lacks stays 0.
-typedef struct {
-    uint2 low[2];  // bytes, or pairs, of the block's halves; or nibbles of both at once
-    uint2 high[2]; // pairs likewise, or bits of both at once
-} loaded_t;
+// A lane's integers of a block of a unit, of its outputs; what the type lacks stays 0.
+template <typename WORDS> struct loaded_t {
+    WORDS low[2];  // bytes, or pairs, of the block's halves; or nibbles of both at once
+    WORDS high[2]; // pairs likewise, or bits of both at once
+};
 
-// Row `row` of a part of a unit that has a word of each output in a row.
-OR_DEVICE uint2 load_words(const void *part, uint32_t row, uint32_t lane)
+// Row `row` of a part of a unit that has a word of each output in a row; of those, the lane's at `place`.
+template <typename WORDS> OR_DEVICE WORDS load_words(const void *part, uint32_t row, uint32_t place)
 {
-    return ((const uint2 *)part)[row * (OR_PANEL / 2) + lane / 4];
+    return ((const WORDS *)part)[row * (OR_PANEL * sizeof(uint32_t) / sizeof(WORDS)) + place];
 }
 
-template <or_quant_t TYPE, typename UNIT>
-OR_DEVICE loaded_t load_integers(const UNIT *unit, uint32_t b, uint32_t lane)
+template <or_quant_t TYPE, typename WORDS, typename UNIT>
+OR_DEVICE loaded_t<WORDS> load_integers(const UNIT *unit, uint32_t b, uint32_t place, uint32_t t)
 {
     constexpr shape_t s = shape_of(TYPE);
-    const uint32_t t = lane % 4;
-    loaded_t to = {};
+    loaded_t<WORDS> to = {};
     if constexpr (s.bits == 8) {
-        to.low[0] = load_words(unit->bytes, t, lane);
-        to.low[1] = load_words(unit->bytes, 4 + t, lane);
+        to.low[0] = load_words<WORDS>(unit->bytes, t, place);
+        to.low[1] = load_words<WORDS>(unit->bytes, 4 + t, place);
     } else if constexpr (s.bits >= 4) {
-        to.low[0] = load_words(unit->nibbles, b * 4 + t, lane);
+        to.low[0] = load_words<WORDS>(unit->nibbles, b * 4 + t, place);
     } else {
-        to.low[0] = load_words(unit->pairs, b * 2, lane);
-        to.low[1] = load_words(unit->pairs, b * 2 + 1, lane);
+        to.low[0] = load_words<WORDS>(unit->pairs, b * 2, place);
+        to.low[1] = load_words<WORDS>(unit->pairs, b * 2 + 1, place);
     }
     if constexpr (s.bits == 6) {
-        to.high[0] = load_words(unit->pairs, b * 2, lane);
-        to.high[1] = load_words(unit->pairs, b * 2 + 1, lane);
+        to.high[0] = load_words<WORDS>(unit->pairs, b * 2, place);
+        to.high[1] = load_words<WORDS>(unit->pairs, b * 2 + 1, place);
     } else if constexpr (s.bits == 5 || s.bits == 3) {
-        to.high[0] = load_words(unit->bits, b, lane);
+        to.high[0] = load_words<WORDS>(unit->bits, b, place);
     }
     return to;
 }
@@ -173,15 +205,23 @@ template <or_quant_t TYPE> OR_DEVICE uint32_t look_up(uint32_t nibbles)
            (or_pick_bytes(VALUES.words[2], VALUES.words[3], which) & upper);
 }
 
-// Four integers of an output, 0 or 1, in half `half` of the block, as they are stored.
-template <or_quant_t TYPE>
-OR_DEVICE uint32_t stored_word(const loaded_t *b, uint32_t output, uint32_t half, uint32_t t)
+OR_DEVICE uint32_t word_of(const uint2 &words, uint32_t i)
+{
+    return i == 0 ? words.x : words.y;
+}
+
+OR_DEVICE uint32_t word_of(const uint4 &words, uint32_t i)
+{
+    return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
+}
+
+// Four integers of one of the lane's outputs, in half `half` of the block, as they are stored.
+template <or_quant_t TYPE, typename WORDS>
+OR_DEVICE uint32_t stored_word(const loaded_t<WORDS> *b, uint32_t output, uint32_t half, uint32_t t)
 {
     constexpr shape_t s = shape_of(TYPE);
-    const uint2 lows = b->low[s.bits == 8 || s.bits < 4 ? half : 0];
-    const uint2 highs = b->high[s.bits == 6 ? half : 0];
-    const uint32_t low = output == 0 ? lows.x : lows.y;
-    const uint32_t high = output == 0 ? highs.x : highs.y;
+    const uint32_t low = word_of(b->low[s.bits == 8 || s.bits < 4 ? half : 0], output);
+    const uint32_t high = word_of(b->high[s.bits == 6 ? half : 0], output);
     const uint32_t nibbles = low >> 4 * half & NIBBLES;
     switch (s.bits) {
     case 8:
@@ -200,8 +240,8 @@ OR_DEVICE uint32_t stored_word(const loaded_t *b, uint32_t output, uint32_t half
 }
 
 // The same as they are multiplied: looked up where the type has values.
-template <or_quant_t TYPE>
-OR_DEVICE uint32_t unpack_word(const loaded_t *b, uint32_t output, uint32_t half, uint32_t t)
+template <or_quant_t TYPE, typename WORDS>
+OR_DEVICE uint32_t unpack_word(const loaded_t<WORDS> *b, uint32_t output, uint32_t half, uint32_t t)
 {
     const uint32_t stored = stored_word<TYPE>(b, output, half, t);
     if constexpr (values_of(TYPE).there) {
@@ -210,10 +250,11 @@ OR_DEVICE uint32_t unpack_word(const loaded_t *b, uint32_t output, uint32_t half
     return stored;
 }
 
-template <or_quant_t TYPE>
-OR_DEVICE void unpack_block(const loaded_t *b, uint32_t lane, uint32_t words[4])
+// Unpack them as or_multiply_bytes takes them: `first` and the output behind it are what it calls g and g + 8.
+template <or_quant_t TYPE, typename WORDS>
+OR_DEVICE void unpack_block(const loaded_t<WORDS> *b, uint32_t first, uint32_t t, uint32_t words[4])
 {
     for (uint32_t i = 0; i < 4; i++) {
-        words[i] = unpack_word<TYPE>(b, i % 2, i / 2, lane % 4);
+        words[i] = unpack_word<TYPE>(b, first + i % 2, i / 2, t);
     }
 }

@@ -12,6 +12,7 @@ OR_GLOBAL void rope_rows(bool halves, float *x, size_t x_stride, uint32_t pairs,
                          uint32_t dims, const float *cosine, const float *sine,
                          const uint32_t *positions)
 {
+    or_begin_after();
     uint32_t pair = row_element();
     if (pair >= pairs) {
         return;
@@ -32,13 +33,14 @@ int or_cuda_rope(or_cuda_t *cuda, bool halves, float *x, size_t x_stride, uint32
     if (rows == 0 || pairs == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, rope_rows, row_grid(rows, pairs), dim3(ROW_THREADS), 0, halves, x,
-                     x_stride, pairs, head_dim, dims, cosine, sine, positions);
+    return or_launch_early(cuda, rope_rows, row_grid(rows, pairs), dim3(ROW_THREADS), 0, halves, x,
+                           x_stride, pairs, head_dim, dims, cosine, sine, positions);
 }
 
 OR_GLOBAL void scale_rows_by_position(float *x, size_t x_stride, uint32_t n, float growth,
                                       uint32_t unit, const uint32_t *positions)
 {
+    or_begin_after();
     uint32_t i = row_element();
     if (i < n) {
         uint32_t times = positions[blockIdx.x] / unit;
@@ -53,8 +55,8 @@ int or_cuda_scale_by_position(or_cuda_t *cuda, float *x, size_t x_stride, uint32
     if (rows == 0 || n == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, scale_rows_by_position, row_grid(rows, n), dim3(ROW_THREADS), 0, x,
-                     x_stride, n, growth, unit, positions);
+    return or_launch_early(cuda, scale_rows_by_position, row_grid(rows, n), dim3(ROW_THREADS), 0, x,
+                           x_stride, n, growth, unit, positions);
 }
 
 template <or_cuda_activation_t ACTIVATION> OR_DEVICE float activated(float gate, float up)
@@ -74,6 +76,7 @@ template <or_cuda_activation_t ACTIVATION> OR_DEVICE float activated(float gate,
 template <or_cuda_activation_t ACTIVATION>
 OR_GLOBAL void activate_rows(or_cuda_rows_t gate, const float *up, size_t up_stride, uint32_t n)
 {
+    or_begin_after();
     constexpr bool gated = ACTIVATION == OR_CUDA_SILU_GATED || ACTIVATION == OR_CUDA_GELU_GATED;
     uint32_t row = blockIdx.x;
     uint32_t i = row_element();
@@ -110,13 +113,14 @@ int or_cuda_activate(or_cuda_t *cuda, or_cuda_activation_t activation, const or_
     if (rows == 0 || n == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, activate_kernel(activation), row_grid(rows, n), dim3(ROW_THREADS), 0,
-                     *gate, up, up_stride, n);
+    return or_launch_early(cuda, activate_kernel(activation), row_grid(rows, n), dim3(ROW_THREADS),
+                           0, *gate, up, up_stride, n);
 }
 
 OR_GLOBAL void scale_rows(const float *x, size_t x_stride, float factor, uint32_t n,
                           or_cuda_rows_t to)
 {
+    or_begin_after();
     uint32_t row = blockIdx.x;
     uint32_t i = row_element();
     write_in_warp(&to, row, n, i, i < n ? x[row * x_stride + i] * factor : 0.0f);
@@ -128,12 +132,32 @@ int or_cuda_scale(or_cuda_t *cuda, const float *x, size_t x_stride, float factor
     if (rows == 0 || n == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, scale_rows, row_grid(rows, n), dim3(ROW_THREADS), 0, x, x_stride, factor,
-                     n, *to);
+    return or_launch_early(cuda, scale_rows, row_grid(rows, n), dim3(ROW_THREADS), 0, x, x_stride,
+                           factor, n, *to);
+}
+
+// The factor is one that only the device knows.
+OR_GLOBAL void scale_rows_by(float *x, size_t x_stride, const float *factor, uint32_t n)
+{
+    uint32_t i = row_element();
+    if (i < n) {
+        x[blockIdx.x * x_stride + i] *= *factor;
+    }
+}
+
+int or_cuda_scale_by(or_cuda_t *cuda, float *x, size_t x_stride, const float *factor, uint32_t n,
+                     uint32_t rows)
+{
+    if (rows == 0 || n == 0) {
+        return OR_CUDA_OK;
+    }
+    return or_launch(cuda, scale_rows_by, row_grid(rows, n), dim3(ROW_THREADS), 0, x, x_stride,
+                     factor, n);
 }
 
 OR_GLOBAL void softcap_rows(float *x, size_t x_stride, float cap, uint32_t n)
 {
+    or_begin_after();
     uint32_t i = row_element();
     if (i < n) {
         float *at = x + blockIdx.x * x_stride + i;
@@ -147,12 +171,13 @@ int or_cuda_softcap(or_cuda_t *cuda, float *x, size_t x_stride, float cap, uint3
     if (rows == 0 || n == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, softcap_rows, row_grid(rows, n), dim3(ROW_THREADS), 0, x, x_stride, cap,
-                     n);
+    return or_launch_early(cuda, softcap_rows, row_grid(rows, n), dim3(ROW_THREADS), 0, x, x_stride,
+                           cap, n);
 }
 
 OR_GLOBAL void add_rows(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t n)
 {
+    or_begin_after();
     uint32_t i = row_element();
     if (i < n) {
         y[blockIdx.x * y_stride + i] += x[blockIdx.x * x_stride + i];
@@ -165,12 +190,13 @@ int or_cuda_add(or_cuda_t *cuda, float *y, size_t y_stride, const float *x, size
     if (rows == 0 || n == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, add_rows, row_grid(rows, n), dim3(ROW_THREADS), 0, y, y_stride, x,
-                     x_stride, n);
+    return or_launch_early(cuda, add_rows, row_grid(rows, n), dim3(ROW_THREADS), 0, y, y_stride, x,
+                           x_stride, n);
 }
 
 OR_GLOBAL void quantize_rows(or_cuda_rows_t x, uint32_t n)
 {
+    or_begin_after();
     uint32_t i = row_element();
     uint32_t lane = i % OR_QUANT_BLOCK;
     if (i - lane >= n) {
@@ -186,7 +212,7 @@ int or_cuda_quantize(or_cuda_t *cuda, const or_cuda_rows_t *x, uint32_t n, uint3
     if (rows == 0 || n == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, quantize_rows, row_grid(rows, n), dim3(ROW_THREADS), 0, *x, n);
+    return or_launch_early(cuda, quantize_rows, row_grid(rows, n), dim3(ROW_THREADS), 0, *x, n);
 }
 
 // ---- embeddings ----
@@ -242,6 +268,7 @@ template <uint32_t COUNT>
 OR_GLOBAL void add_part_rows(bool over, float *y, size_t y_stride, const float *parts,
                              size_t part_stride, size_t p_stride, uint32_t n)
 {
+    or_begin_after();
     uint32_t i = row_element();
     if (i < n) {
         float sum = sum_parts<COUNT>(parts + blockIdx.x * p_stride + i, part_stride);
@@ -275,195 +302,6 @@ int or_cuda_add_parts(or_cuda_t *cuda, bool over, float *y, size_t y_stride, con
     if (rows == 0 || n == 0) {
         return OR_CUDA_OK;
     }
-    return or_launch(cuda, add_parts_kernel(count), row_grid(rows, n), dim3(ROW_THREADS), 0, over,
-                     y, y_stride, parts, part_stride, p_stride, n);
-}
-
-// ---- rmsnorm ----
-//
-// The squares are 16 chains: one warp walks them, n / 16 dependent steps, while the whole thread block
-// brings the row into shared memory before and scales it after. One warp is enough, since a step
-// of a chain takes as long as its latency however many walk.
-
-#define NORM_THREADS 512u
-#define STAGE 8192u // floats of a row in shared memory at a time
-#define AHEAD 16u   // floats of a chain that are loaded before the first is used
-static_assert(STAGE % LANES == 0, "a lane goes on with its own floats in the next stage");
-
-OR_DEVICE void fill_stage(float *stage, const float *x, uint32_t count)
-{
-    float own[STAGE / NORM_THREADS]; // all on their way before the first is stored
-    for (uint32_t k = 0; k < STAGE / NORM_THREADS; k++) {
-        uint32_t i = k * NORM_THREADS + threadIdx.x;
-        own[k] = i < count ? x[i] : 0.0f;
-    }
-    for (uint32_t k = 0; k < STAGE / NORM_THREADS; k++) {
-        stage[k * NORM_THREADS + threadIdx.x] = own[k];
-    }
-}
-
-// Go on with lane `lane`'s chain over `count` floats.
-OR_DEVICE float walk_squares(const float *stage, uint32_t count, uint32_t lane, float squares)
-{
-    uint32_t i = lane;
-    for (; i + (AHEAD - 1) * LANES < count; i += AHEAD * LANES) {
-        float x[AHEAD];
-        for (uint32_t k = 0; k < AHEAD; k++) {
-            x[k] = stage[i + k * LANES];
-        }
-        for (uint32_t k = 0; k < AHEAD; k++) {
-            squares = fmaf(x[k], x[k], squares);
-        }
-    }
-    for (; i < count; i += LANES) {
-        squares = fmaf(stage[i], stage[i], squares);
-    }
-    return squares;
-}
-
-// The factor of a row, told to every thread of its block. The upper half of the warp does what the lower does.
-OR_DEVICE float norm_factor(const float *x, uint32_t n, float eps)
-{
-    OR_SHARED(float, stage, STAGE);
-    OR_SHARED(float, factor, 1);
-    bool walks = threadIdx.x < 2 * LANES;
-    float squares = 0.0f;
-    for (uint32_t first = 0; first < n; first += STAGE) {
-        uint32_t count = n - first < STAGE ? n - first : STAGE;
-        fill_stage(stage, x + first, count);
-        or_block_wait();
-        if (walks) {
-            squares = walk_squares(stage, count, threadIdx.x % LANES, squares);
-        }
-        or_block_wait();
-    }
-    if (walks) {
-        float sum = lane_sum(squares);
-        if (threadIdx.x == 0) {
-            *factor = canonical_rms_factor(sum, n, eps);
-        }
-    }
-    or_block_wait();
-    return *factor;
-}
-
-OR_GLOBAL void rmsnorm_rows(const float *x, size_t x_stride, const float *weight, uint32_t n,
-                            float eps, or_cuda_rows_t to)
-{
-    uint32_t row = blockIdx.x;
-    x += row * x_stride;
-    float factor = norm_factor(x, n, eps);
-    for (uint32_t i = threadIdx.x; i - i % OR_QUANT_BLOCK < n; i += NORM_THREADS) {
-        float value = i < n ? x[i] * factor * weight[i] : 0.0f;
-        write_in_warp(&to, row, n, i, value);
-    }
-}
-
-int or_cuda_rmsnorm(or_cuda_t *cuda, const float *x, size_t x_stride, const float *weight,
-                    uint32_t n, float eps, uint32_t rows, const or_cuda_rows_t *to)
-{
-    if (rows == 0 || n == 0) {
-        return OR_CUDA_OK;
-    }
-    return or_launch(cuda, rmsnorm_rows, dim3(rows), dim3(NORM_THREADS), 0, x, x_stride, weight, n,
-                     eps, *to);
-}
-
-// ---- rmsnorm of heads ----
-//
-// A warp has a head. All of its lanes have read the head when the first learns the sum, so it is written in place.
-
-#define HEAD_WARPS (ROW_THREADS / (2 * LANES))
-
-OR_GLOBAL void rmsnorm_heads(float *x, size_t x_stride, uint32_t heads, uint32_t head_dim,
-                             const float *weight, float eps)
-{
-    uint32_t lane = threadIdx.x % (2 * LANES);
-    uint32_t head = blockIdx.y * HEAD_WARPS + threadIdx.x / (2 * LANES);
-    if (head >= heads) {
-        return;
-    }
-    x += blockIdx.x * x_stride + (size_t)head * head_dim;
-    float squares = walk_squares(x, head_dim, lane % LANES, 0.0f);
-    float factor = canonical_rms_factor(lane_sum(squares), head_dim, eps);
-    for (uint32_t i = lane; i < head_dim; i += 2 * LANES) {
-        x[i] = x[i] * factor * weight[i];
-    }
-}
-
-int or_cuda_rmsnorm_heads(or_cuda_t *cuda, float *x, size_t x_stride, uint32_t heads,
-                          uint32_t head_dim, const float *weight, float eps, uint32_t rows)
-{
-    if (rows == 0 || heads == 0 || head_dim == 0) {
-        return OR_CUDA_OK;
-    }
-    return or_launch(cuda, rmsnorm_heads, dim3(rows, (heads - 1) / HEAD_WARPS + 1),
-                     dim3(ROW_THREADS), 0, x, x_stride, heads, head_dim, weight, eps);
-}
-
-// ---- layer norm ----
-//
-// Both sums are one chain of doubles, which the first thread walks.
-
-OR_DEVICE double walk_sum(const float *stage, uint32_t count, double sum)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        sum += (double)stage[i];
-    }
-    return sum;
-}
-
-OR_DEVICE double walk_distances(const float *stage, uint32_t count, double mean, double squares)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        double distance = (double)stage[i] - mean;
-        squares += distance * distance;
-    }
-    return squares;
-}
-
-// Walk the row once for its mean and once for its squares.
-OR_GLOBAL void layer_norm_rows(const float *x, size_t x_stride, const float *weight,
-                               const float *bias, uint32_t n, float eps, or_cuda_rows_t to)
-{
-    OR_SHARED(float, stage, STAGE);
-    OR_SHARED(double, told, 2); // mean and factor
-    uint32_t row = blockIdx.x;
-    x += row * x_stride;
-    for (uint32_t turn = 0; turn < 2; turn++) {
-        double sum = 0;
-        for (uint32_t first = 0; first < n; first += STAGE) {
-            uint32_t count = n - first < STAGE ? n - first : STAGE;
-            fill_stage(stage, x + first, count);
-            or_block_wait();
-            if (threadIdx.x == 0) {
-                sum = turn == 0 ? walk_sum(stage, count, sum)
-                                : walk_distances(stage, count, told[0], sum);
-            }
-            or_block_wait();
-        }
-        if (threadIdx.x == 0) {
-            told[turn] = turn == 0 ? sum / n : 1 / sqrt(sum / n + (double)eps);
-        }
-        or_block_wait();
-    }
-    for (uint32_t i = threadIdx.x; i - i % OR_QUANT_BLOCK < n; i += NORM_THREADS) {
-        float value = 0.0f;
-        if (i < n) {
-            value = (float)(((double)x[i] - told[0]) * told[1]) * weight[i];
-            value = bias ? value + bias[i] : value;
-        }
-        write_in_warp(&to, row, n, i, value);
-    }
-}
-
-int or_cuda_layer_norm(or_cuda_t *cuda, const float *x, size_t x_stride, const float *weight,
-                       const float *bias, uint32_t n, float eps, uint32_t rows,
-                       const or_cuda_rows_t *to)
-{
-    if (rows == 0 || n == 0) {
-        return OR_CUDA_OK;
-    }
-    return or_launch(cuda, layer_norm_rows, dim3(rows), dim3(NORM_THREADS), 0, x, x_stride, weight,
-                     bias, n, eps, *to);
+    return or_launch_early(cuda, add_parts_kernel(count), row_grid(rows, n), dim3(ROW_THREADS), 0,
+                           over, y, y_stride, parts, part_stride, p_stride, n);
 }

@@ -208,7 +208,7 @@ class Options(unittest.TestCase):
         self.assertIn("at least 1", error)
         words = ["--listen", "tcp://127.0.0.1:*", "--chat-template", "chatmel"]
         for program, *first in (["outrider-coordinator", "-m", TARGET], ["outrider", "up"]):
-            self.assertIn("write chatml, llama3", call(program, *first, *words, code=2)[1])
+            self.assertIn("write chatml, ", call(program, *first, *words, code=2)[1])
 
     def test_http_that_cannot_be_as_asked_for(self):
         """The exit code is 2: no new start mends it, so who looks after the service leaves it ended."""

@@ -154,6 +154,8 @@ class Tokenizers(unittest.TestCase):
                            ("more than 1024 bytes", base64.b64encode(b"a" * 1025) + b" 0\n"), ("the model has 2 tokens", b"YQ== 0\nYg== 2\n")):
             with self.subTest(lines=lines[:20]):
                 self.assertIn(why, self.convert_tiktoken(lines, 2, code=1))
+        powers = b"".join(base64.b64encode(b"a" * (i + 1)) + b" %d\n" % i for i in range(1000))
+        self.assertIn("take over 256 MiB", self.convert_tiktoken(powers, 1000, code=1))
         self.assertIn("of the class \"QWenTokenizer\"", self.convert_tiktoken(b"YQ== 0\n", 2, code=1, tokenizer_class="QWenTokenizer"))
 
     def test_tokenizers_over_characters(self):

@@ -204,6 +204,9 @@ static void run_thread(thread_t *thread)
     if (or_emulated_copies_left(or_emulated_thread()) > 0) {
         end_at(thread, "returns without waiting for what it copies");
     }
+    if (block.launch->early && !or_emulated_has_awaited(or_emulated_thread())) {
+        end_at(thread, "returns without or_await_before");
+    }
     thread->returned = true;
     block.returned++;
 }

@@ -6,7 +6,7 @@
 // device has as much memory as the host, or OR_EMULATED_MEMORY bytes.
 //
 // A kernel that breaks a rule which a GPU does not check ends the program with a sentence that names the launch, the
-// block and the thread. All threads of a block, or lanes of a warp, must come to a wait, and a warp has 32. A launch may
+// block and the thread. Each thread of an early launch must come to or_await_before. All threads of a block, or lanes of a warp, must come to a wait, and a warp has 32. A launch may
 // not have more threads, shared memory or parameters than CUDA allows. A pointer must be to device memory, nothing may be
 // written behind the shared memory, what is copied there must be waited for, and no address may lack memory. A loop is told by one thread of its own launch, and
 // never to go on forever. Reading and writing behind other memory is told by AddressSanitizer.
@@ -142,6 +142,11 @@ template <typename T> static inline T or_shuffle(T value, uint32_t from)
 }
 
 void or_go_on(or_cuda_loop_t loop, bool again);
+void or_await_before(void);
+
+static inline void or_let_next_begin(void)
+{
+}
 
 // ---- launches ----
 
@@ -154,6 +159,7 @@ typedef struct {
     dim3 grid;
     dim3 block;
     size_t shared;
+    bool early;
     std::function<void()> thread; // runs the kernel once
 } or_emulated_launch_t;
 
@@ -169,7 +175,7 @@ template <typename T> static void or_emulated_check(const char *call, T argument
     (void)argument;
 }
 
-template <typename... Parameters, typename... Arguments>
+template <bool EARLY, typename... Parameters, typename... Arguments>
 static int or_emulated_launch(const char *call, struct or_cuda *cuda, void (*kernel)(Parameters...),
                               dim3 grid, dim3 block, size_t shared, Arguments... arguments)
 {
@@ -178,12 +184,16 @@ static int or_emulated_launch(const char *call, struct or_cuda *cuda, void (*ker
     static_assert((std::is_trivially_copyable<Parameters>::value && ...),
                   "parameters are copied as bytes");
     (or_emulated_check(call, arguments), ...);
-    return or_emulated_ask(cuda, {call, grid, block, shared, [=] { kernel(arguments...); }});
+    return or_emulated_ask(cuda, {call, grid, block, shared, EARLY, [=] { kernel(arguments...); }});
 }
 
 // A macro for the sake of `call`; templates' commas are why it takes whatever it is given.
 #define OR_EMULATED_TEXT(line) OR_EMULATED_QUOTE(line)
 #define OR_EMULATED_QUOTE(line) #line
 #define or_launch(...)                                                                             \
-    or_emulated_launch(__FILE__ ":" OR_EMULATED_TEXT(__LINE__) ": or_launch(" #__VA_ARGS__ ")",    \
-                       __VA_ARGS__)
+    or_emulated_launch<false>(                                                                     \
+        __FILE__ ":" OR_EMULATED_TEXT(__LINE__) ": or_launch(" #__VA_ARGS__ ")", __VA_ARGS__)
+#define or_launch_early(...)                                                                       \
+    or_emulated_launch<true>(__FILE__                                                              \
+                             ":" OR_EMULATED_TEXT(__LINE__) ": or_launch_early(" #__VA_ARGS__ ")", \
+                             __VA_ARGS__)

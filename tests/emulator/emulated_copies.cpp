@@ -16,6 +16,7 @@ typedef struct {
 typedef struct {
     uint32_t groups; // that have ended
     std::vector<copy_t> late;
+    bool awaited; // what comes before the launch
 } copies_t;
 
 static copies_t of_thread[THREADS_MAX];
@@ -85,9 +86,20 @@ void or_emulated_copies_begin(uint32_t thread)
 {
     of_thread[thread].groups = 0;
     of_thread[thread].late.clear();
+    of_thread[thread].awaited = false;
 }
 
 size_t or_emulated_copies_left(uint32_t thread)
 {
     return of_thread[thread].late.size();
+}
+
+void or_await_before(void)
+{
+    of_thread[or_emulated_thread()].awaited = true;
+}
+
+bool or_emulated_has_awaited(uint32_t thread)
+{
+    return of_thread[thread].awaited;
 }

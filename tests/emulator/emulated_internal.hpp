@@ -42,6 +42,7 @@ void or_emulated_break(struct or_cuda *cuda, int status);
 // A thread's copies to shared memory begin anew; how many were not waited for.
 void or_emulated_copies_begin(uint32_t thread);
 size_t or_emulated_copies_left(uint32_t thread);
+bool or_emulated_has_awaited(uint32_t thread); // what comes before its launch
 uint32_t or_emulated_thread(void);
 
 // False: it is not this loop that is done now.

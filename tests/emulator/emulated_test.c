@@ -290,6 +290,13 @@ static void copies_that_nobody_waits_for(void **state)
                       "returns without waiting for what it copies");
 }
 
+static void early_kernels_that_do_not_await_others(void **state)
+{
+    (void)state;
+    assert_last_words(make_mistake, TEST_MISTAKE_BEFORE_OTHERS,
+                      "thread (7, 0, 0) returns without or_await_before");
+}
+
 static void launches_that_cuda_does_not_allow(void **state)
 {
     (void)state;
@@ -335,6 +342,7 @@ int main(void)
         cmocka_unit_test(what_fails_leaves_nothing_recorded),
         cmocka_unit_test(waits_that_not_all_come_to),
         cmocka_unit_test(copies_that_nobody_waits_for),
+        cmocka_unit_test(early_kernels_that_do_not_await_others),
         cmocka_unit_test(launches_that_cuda_does_not_allow),
         cmocka_unit_test(memory_that_is_not_theirs),
         cmocka_unit_test(loops_that_are_told_nothing_or_too_much),

@@ -121,11 +121,22 @@ OR_GLOBAL void await_too_few(uint32_t *y)
     or_copies_wait<32>();
 }
 
+OR_GLOBAL void write_before_others(uint32_t *y)
+{
+    if (threadIdx.x != 7) {
+        or_await_before();
+    }
+    y[thread_number()] = 1;
+}
+
 int test_launch_mistake(or_cuda_t *cuda, test_mistake_t mistake, uint32_t threads, uint32_t *y)
 {
     void (*const kernels[])(uint32_t *) = {return_from_block, return_from_warp,    diverge_in_warp,
                                            diverge_in_block,  write_behind_shared, share_too_much,
                                            write_nowhere,     await_too_few};
+    if (mistake == TEST_MISTAKE_BEFORE_OTHERS) {
+        return or_launch_early(cuda, write_before_others, dim3(2), dim3(threads), 0, y);
+    }
     return or_launch(cuda, kernels[mistake], dim3(2), dim3(threads), threads * sizeof *y, y);
 }
 

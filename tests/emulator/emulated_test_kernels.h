@@ -24,6 +24,7 @@ typedef enum {
     TEST_MISTAKE_TOO_MUCH_SHARED, // more than 48 KiB in arrays
     TEST_MISTAKE_NOWHERE,         // thread 9 writes where there is no memory
     TEST_MISTAKE_NOT_AWAITED,     // returns while copies to shared memory may be on their way
+    TEST_MISTAKE_BEFORE_OTHERS,   // begins early, and thread 7 does not await the kernels before
 } test_mistake_t;
 
 // The first `tellers` threads tell the loop that it goes on.

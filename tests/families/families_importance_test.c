@@ -14,12 +14,15 @@
 #define POSITIONS 200u
 
 static const char *const families[] = {
-    "cohere2",     "command-r",   "ernie4_5", "exaone4",        "falcon",   "gemma",
-    "gemma2",      "gemma3",      "gemma4",   "gemma4-shared",  "glm4",     "gpt2",
-    "granite",     "llama",       "mistral",  "mistral3",       "olmo2",    "opt",
-    "phi3",        "qwen2",       "qwen3",    "smollm3",        "yarn",     "mixtral",
-    "qwen2moe",    "olmoe",       "glm4moe",  "starcoder2",     "qwen3moe", "gpt-oss",
-    "deepseek-v2", "deepseek-v3", "phimoe",   "gemma4-experts",
+    "cohere2",        "command-r",     "ernie4_5",       "exaone4",
+    "falcon",         "gemma",         "gemma2",         "gemma3",
+    "gemma4",         "gemma4-shared", "glm4",           "gpt2",
+    "granite",        "llama",         "mistral",        "mistral3",
+    "olmo2",          "opt",           "phi3",           "qwen2",
+    "qwen3",          "smollm3",       "yarn",           "mixtral",
+    "qwen2moe",       "olmoe",         "glm4moe",        "starcoder2",
+    "qwen3moe",       "gpt-oss",       "deepseek-v2",    "deepseek-v3",
+    "deepseek-heads", "phimoe",        "gemma4-experts", "glm4moelite",
 };
 
 #define FAMILIES (sizeof families / sizeof families[0])

@@ -197,17 +197,21 @@ static void experts_of_another_form_are_refused(void **state)
     (void)state;
     check(&(change_t){.model = "gemma4-experts/0",
                       .lacks = "blk.0.ffn_gate_up_exps.weight",
-                      .word = "blk.0.ffn_gate_exps.weight"});
+                      .word = "blk.0.ffn_gate_exps.weight",
+                      .is_ill_formed = true});
     check(&(change_t){.model = "gemma4-experts/0",
                       .lacks = "blk.2.ffn_gate_up_exps.weight",
-                      .word = "blk.2.ffn_gate_up_exps.weight"});
+                      .word = "blk.2.ffn_gate_up_exps.weight",
+                      .is_ill_formed = true});
     check(&(change_t){.model = "gemma4-experts/0",
                       .lacks = "blk.1.ffn_gate_inp.scale",
-                      .word = "blk.1.ffn_gate_inp.scale"});
+                      .word = "blk.1.ffn_gate_inp.scale",
+                      .is_ill_formed = true});
     check(&(change_t){.model = "gemma4-experts/1", .lacks = "blk.1.ffn_down_exps.scale"});
     check(&(change_t){.model = "gemma4-experts/1",
                       .drops = "gemma4.expert_feed_forward_length",
-                      .word = "gemma4.expert_feed_forward_length"});
+                      .word = "gemma4.expert_feed_forward_length",
+                      .is_ill_formed = true});
     check(&(change_t){
         .model = "gemma4-experts/1", .drops = "gemma4.expert_count", .word = "has no place"});
 }

@@ -83,6 +83,25 @@ static int quants_or_not(or_cuda_t *cuda, or_quant_t type, const void *panels, s
                                                                 panel_count, x, x_stride, rows, to);
 }
 
+static int beside_or_not(or_cuda_t *cuda, or_quant_t type, const or_cuda_beside_t *matrices,
+                         uint32_t count, size_t panel_bytes, const or_q8_block_t *x,
+                         size_t x_stride, uint32_t rows, const or_cuda_parts_t *to)
+{
+    return without.products ? OR_CUDA_OK
+                            : or_gpu_functions()->matmul_quants_beside(
+                                  cuda, type, matrices, count, panel_bytes, x, x_stride, rows, to);
+}
+
+static int sum_or_not(or_cuda_t *cuda, or_quant_t type, const void *panels, size_t panel_bytes,
+                      uint32_t panel_count, const or_q8_block_t *x, size_t x_stride, uint32_t rows,
+                      const or_cuda_parts_t *to, bool over, float *y, size_t y_stride, uint32_t n)
+{
+    return without.products
+               ? OR_CUDA_OK
+               : or_gpu_functions()->sum_quants(cuda, type, panels, panel_bytes, panel_count, x,
+                                                x_stride, rows, to, over, y, y_stride, n);
+}
+
 static int tensor_or_not(or_cuda_tensor_t *tensor, const or_cuda_tensor_matrix_t *matrix,
                          const or_cuda_rows_t *x, uint32_t rows, const or_cuda_parts_t *to)
 {
@@ -146,6 +165,8 @@ static bool open_bench(bench_t *bench, const or_model_shape_t *shape, or_tensor_
     *bench = (bench_t){.functions = *or_gpu_functions(), .context = context};
     bench->functions.matmul_floats = products_or_not;
     bench->functions.matmul_quants = quants_or_not;
+    bench->functions.matmul_quants_beside = beside_or_not;
+    bench->functions.sum_quants = sum_or_not;
     bench->functions.matmul_tensor = tensor_or_not;
     bench->functions.attention = attention_or_not;
     bench->functions.download = download_or_not;

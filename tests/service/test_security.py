@@ -324,7 +324,7 @@ class Owners(Service):
         self.assertEqual((text["drafted"], text["completion_tokens"]), (0, 32))
         self.authorize(self.bob, "--roles", "drafter", "--owner", "ada")
         self.start_drafter(self.bob)  # the one before was turned away: its owner is another now
-        self.assertGreater(self.generate(self.ada, "-n", 32)["drafted"], 0)
+        wait_until(lambda: self.generate(self.ada, "-n", 32)["drafted"] > 0, "a drafter at work")
 
     def test_another_owners_name(self):
         self.assertIn("ada", self.generate(self.ada, "-n", 4, "--owner", "bob", code=1))
@@ -449,8 +449,9 @@ class Secrets(Service):
         self.authorize(self.bob, "--roles", "drafter", "--owner", "ada")
         recorders = [Recorder(self.endpoint) for _ in range(2)]
         drafter = self.start_drafter(self.bob, endpoint=recorders[0].endpoint, **where)
-        text = self.generate(self.ada, "-n", 48, endpoint=recorders[1].endpoint, **where)
-        self.assertGreater(text["drafted"], 0)
+        texts = []
+        wait_until(lambda: texts.append(self.generate(self.ada, "-n", 48, endpoint=recorders[1].endpoint, **where)) or texts[-1]["drafted"] > 0, "a drafter at work")
+        text = texts[-1]
         drafter.end()
         for recorder in recorders:
             recorder.close()
@@ -560,9 +561,8 @@ class Up(unittest.TestCase):
                 there.call("outrider", "keys", "trust", endpoint, here.public("coordinator"))
                 here.call("outrider", "keys", "authorize", there.key, "--name", "there")
                 wait_until(lambda: there.call("outrider", "status", "--connect", endpoint, code=None)[0], "a key that holds")
-                text = json.loads(there.call("outrider", *words)[0])
-                self.assertEqual(text["completion_tokens"], 8)
-                self.assertGreater(text["drafted"], 0)  # the cluster's own drafter serves all
+                self.assertEqual(json.loads(there.call("outrider", *words)[0])["completion_tokens"], 8)
+                wait_until(lambda: json.loads(there.call("outrider", *words)[0])["drafted"] > 0, "the cluster's own drafter, which serves all")
                 self.assertEqual(here.call("outrider", "status", "--ready", "--connect", cluster.endpoint)[0], "")
 
 

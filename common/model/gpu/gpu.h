@@ -26,7 +26,7 @@
     row(loop_begin) row(loop_end) row(replay) row(recording_free) \
     row(peers_name) row(peers_id) row(peers_join) row(peers_leave) row(peers_gather) \
     row(rmsnorm) row(rmsnorm_heads) row(layer_norm) row(rope) row(scale_by_position) row(activate) row(scale) row(scale_by) row(softcap) \
-    row(add) row(add_parts) row(matmul_quants) \
+    row(add) row(add_parts) row(matmul_quants) row(matmul_quants_beside) row(sum_quants) \
     row(matmul_floats) row(tensor_open) row(tensor_close) row(tensor_name) row(tensor_prepare) \
     row(matmul_tensor) row(embed) row(store_kv) row(attention) row(accept) row(slots_bytes) \
     row(choose_experts) row(mix_experts) row(group_entries) row(gather) row(activate_experts) row(weigh_shared) \

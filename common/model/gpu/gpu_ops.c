@@ -115,12 +115,11 @@ static void norm_each(or_model_t *model, float *x, size_t stride, or_span_t head
 static or_status_t norm_heads(or_model_t *model, const place_t *place, uint32_t rows)
 {
     const or_layer_t *layer = place->layer;
-    if (layer->query_norm == NULL) {
-        return OR_OK; // of a file that has none
+    if (layer->query_norm != NULL) { // else the file has none
+        norm_each(model, query_of(model, layer), model->query_stride, model->share.heads,
+                  layer->head_dim, layer->query_norm, rows);
     }
-    norm_each(model, query_of(model, layer), model->query_stride, model->share.heads,
-              layer->head_dim, layer->query_norm, rows);
-    if (layer->key_norm != NULL) { // else it has no key of its own
+    if (layer->key_norm != NULL) { // else it may have no key of its own either
         norm_each(model, key_of(model, layer), model->kv_stride, layer->kv_heads, layer->head_dim,
                   layer->key_norm, rows);
     }

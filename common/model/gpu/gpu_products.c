@@ -170,26 +170,88 @@ void or_gpu_project(or_model_t *model, const or_matrix_t *matrix, const or_cuda_
     project(model, matrix, x, NULL, rows, y, y_stride);
 }
 
+// Whether one kernel multiplies by both, which are of as many experts where `grouped`.
+static bool are_alike(const or_matrix_t *a, const or_matrix_t *b, bool grouped)
+{
+    return a->quantised && b->quantised && a->quant == b->quant &&
+           a->panel_bytes == b->panel_bytes && (!grouped || a->expert_bytes == b->expert_bytes) &&
+           a->first_block == b->first_block && a->inputs.begin == b->inputs.begin &&
+           a->inputs.end == b->inputs.end;
+}
+
+// Return how many of the projections, from the first on, one kernel makes.
+static uint32_t count_alike(const or_gpu_projection_t *projections, uint32_t count, bool grouped)
+{
+    uint32_t alike = 1;
+    while (alike < count && alike < OR_CUDA_BESIDE_MAX &&
+           are_alike(projections[0].matrix, projections[alike].matrix, grouped)) {
+        alike++;
+    }
+    return alike;
+}
+
+static void project_beside(or_model_t *model, const or_cuda_rows_t *x,
+                           const or_gpu_projection_t *projections, uint32_t count,
+                           const or_cuda_groups_t *groups, uint32_t rows)
+{
+    const or_matrix_t *first = projections[0].matrix;
+    or_cuda_beside_t matrices[OR_CUDA_BESIDE_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        const or_matrix_t *m = projections[i].matrix;
+        matrices[i] =
+            (or_cuda_beside_t){m->memory, panels_of(m), projections[i].y, projections[i].stride};
+    }
+    const or_cuda_span_t all = span_of(first, first->inputs);
+    const or_cuda_groups_t own = groups_of(first, groups);
+    const or_cuda_parts_t to = {.spans = &all,
+                                .count = 1,
+                                .x_first = first->first_block,
+                                .groups = groups != NULL ? &own : NULL};
+    or_gpu_t *gpu = model->gpu;
+    or_gpu_keep(gpu, gpu->functions->matmul_quants_beside(gpu->cuda, first->quant, matrices, count,
+                                                          first->panel_bytes, x->blocks,
+                                                          x->blocks_stride, rows, &to));
+}
+
 void or_gpu_project_all(or_model_t *model, const or_cuda_rows_t *x,
                         const or_gpu_projection_t *projections, uint32_t count,
                         const or_cuda_groups_t *groups, uint32_t rows)
 {
     or_gpu_t *gpu = model->gpu;
     const or_gpu_functions_t *f = gpu->functions;
-    const bool apart = gpu->tensor == NULL;
+    uint32_t alike = count_alike(projections, count, groups != NULL);
+    const bool beside = rows <= OR_CUDA_FEW_ROWS;
+    const bool apart = gpu->tensor == NULL && (!beside || alike < count);
     if (apart) {
         or_gpu_keep(gpu, f->part(gpu->cuda));
     }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i += alike) {
+        alike = beside ? count_alike(projections + i, count - i, groups != NULL) : 1;
         if (apart) {
             f->branch(gpu->cuda, i);
         }
-        project(model, projections[i].matrix, x, groups, rows, projections[i].y,
-                projections[i].stride);
+        if (alike > 1) {
+            project_beside(model, x, projections + i, alike, groups, rows);
+        } else {
+            project(model, projections[i].matrix, x, groups, rows, projections[i].y,
+                    projections[i].stride);
+        }
     }
     if (apart) {
         or_gpu_keep(gpu, f->meet(gpu->cuda));
     }
+}
+
+// The inputs of this rank's shards; how many they are.
+static uint32_t own_shards(const or_model_t *model, const or_matrix_t *matrix, uint32_t units,
+                           uint32_t unit_size, or_cuda_span_t spans[OR_SHARDS])
+{
+    const or_span_t shards = model->share.shards;
+    for (uint32_t s = shards.begin; s < shards.end; s++) {
+        spans[s - shards.begin] =
+            span_of(matrix, or_shard_inputs(s, units, unit_size, matrix->inputs.end));
+    }
+    return or_span_length(shards);
 }
 
 void or_gpu_multiply_shards(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
@@ -197,15 +259,10 @@ void or_gpu_multiply_shards(or_model_t *model, const or_matrix_t *matrix, uint32
                             const or_cuda_groups_t *groups, uint32_t rows, float *y,
                             size_t part_stride)
 {
-    const or_span_t shards = model->share.shards;
     const or_cuda_groups_t own = groups_of(matrix, groups);
     or_cuda_span_t spans[OR_SHARDS];
-    for (uint32_t s = shards.begin; s < shards.end; s++) {
-        spans[s - shards.begin] =
-            span_of(matrix, or_shard_inputs(s, units, unit_size, matrix->inputs.end));
-    }
     const or_cuda_parts_t parts = {.spans = spans,
-                                   .count = or_span_length(shards),
+                                   .count = own_shards(model, matrix, units, unit_size, spans),
                                    .x_first = matrix->first_block,
                                    .y = y,
                                    .y_stride = model->width_stride,
@@ -228,12 +285,36 @@ or_status_t or_gpu_add_shards(or_model_t *model, size_t part_stride, uint32_t ro
     return or_gpu_check(gpu);
 }
 
+// The products and their sum in one, of a model that has all shards here.
+static or_status_t sum_quants(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
+                              uint32_t unit_size, const or_cuda_rows_t *from, uint32_t rows,
+                              bool over, float *to)
+{
+    or_gpu_t *gpu = model->gpu;
+    const size_t stride = model->width_stride;
+    or_cuda_span_t spans[OR_SHARDS];
+    const or_cuda_parts_t parts = {.spans = spans,
+                                   .count = own_shards(model, matrix, units, unit_size, spans),
+                                   .x_first = matrix->first_block,
+                                   .y = gpu->parts,
+                                   .y_stride = stride,
+                                   .part_stride = whole_tiles(gpu, rows) * stride};
+    or_gpu_keep(gpu, gpu->functions->sum_quants(gpu->cuda, matrix->quant, matrix->memory,
+                                                matrix->panel_bytes, panels_of(matrix),
+                                                from->blocks, from->blocks_stride, rows, &parts,
+                                                over, to, stride, model->shape.width));
+    return or_gpu_check(gpu);
+}
+
 or_status_t or_gpu_sum_products(or_model_t *model, const or_matrix_t *matrix, uint32_t units,
                                 uint32_t unit_size, const or_cuda_rows_t *from, uint32_t rows,
                                 bool over, float *to)
 {
     or_gpu_t *gpu = model->gpu;
     const size_t part_stride = whole_tiles(gpu, rows) * model->width_stride;
+    if (matrix->quantised && model->ranks->size == 1) {
+        return sum_quants(model, matrix, units, unit_size, from, rows, over, to);
+    }
     or_gpu_multiply_shards(model, matrix, units, unit_size, from, NULL, rows, gpu->parts,
                            part_stride);
     return or_gpu_add_shards(model, part_stride, rows, over, to);

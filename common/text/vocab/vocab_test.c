@@ -336,7 +336,7 @@ static void refuses_unknown_pre_tokenizers_by_name(void **state)
     assert_byte_level("ab c", NULL, OR_OK, ""); // "default", with a warning
 }
 
-// As in Falcon's file, which lacks control characters: what a vocabulary lacks concerns only texts that have it.
+// Falcon's file lacks control characters: what a vocabulary lacks concerns only texts that have it.
 static void a_byte_level_vocabulary_may_lack_bytes(void **state)
 {
     (void)state;

@@ -242,6 +242,106 @@ static void long_rows_equal_ref(void **state)
     }
 }
 
+// ---- products beside one another, and their sums ----
+
+// Several matrices of the same inputs; of some none of the panels.
+static void beside_equals_ref(void **state)
+{
+    (void)state;
+    enum { MATRICES = OR_CUDA_BESIDE_MAX };
+    uint64_t random = test_seed();
+    for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
+        const uint32_t rows = 1 + type % (OR_CUDA_FEW_ROWS + 1);
+        product_t p = product_random(&random, type, KIND_PLAIN, rows, 1);
+        const size_t y_bytes = p.to.count * p.to.part_stride * sizeof(float);
+        void *w = cuda_test_upload(test_device, p.w, p.panels * p.panel_bytes);
+        void *x = cuda_test_upload(test_device, p.x, p.rows * p.x_stride * sizeof *p.x);
+        or_cuda_beside_t matrices[MATRICES];
+        uint32_t first[MATRICES];
+        for (uint32_t i = 0; i < MATRICES; i++) {
+            first[i] = (uint32_t)test_below(&random, p.panels);
+            const uint32_t count = (uint32_t)test_below(&random, p.panels - first[i] + 1);
+            matrices[i] =
+                (or_cuda_beside_t){(uint8_t *)w + first[i] * p.panel_bytes, count,
+                                   cuda_test_upload(test_device, NULL, y_bytes), p.to.y_stride};
+        }
+        or_cuda_parts_t to = p.to;
+        to.spans = p.spans;
+        cuda_test_ok(or_cuda_matmul_quants_beside(test_device, type, matrices, MATRICES,
+                                                  p.panel_bytes, x, p.x_stride, rows, &to));
+        for (uint32_t i = 0; i < MATRICES; i++) {
+            product_t one = p;
+            one.panels = matrices[i].panel_count;
+            one.w = p.w + first[i] * p.panel_bytes;
+            cuda_test_download(test_device, one.to.y, matrices[i].y, y_bytes);
+            check_part(&one, 0);
+            or_cuda_free(test_device, matrices[i].y);
+        }
+        or_cuda_free(test_device, x);
+        or_cuda_free(test_device, w);
+        product_free(&p);
+    }
+}
+
+// y = the tree over the parts that a product alone has, or y += that.
+static void check_sum(product_t *p, bool over, uint32_t n)
+{
+    const size_t stride = p->to.y_stride;
+    const size_t y_count = p->rows * stride;
+    float *y = malloc(y_count * sizeof *y);
+    assert_non_null(y);
+    for (size_t i = 0; i < y_count; i++) {
+        y[i] = (float)(i % 7) - 3;
+    }
+    void *w = cuda_test_upload(test_device, p->w, p->panels * p->panel_bytes);
+    void *x = cuda_test_upload(test_device, p->x, p->rows * p->x_stride * sizeof *p->x);
+    void *parts =
+        cuda_test_upload(test_device, NULL, p->to.count * p->to.part_stride * sizeof(float));
+    float *sum = cuda_test_upload(test_device, y, y_count * sizeof *y);
+    or_cuda_parts_t to = p->to;
+    to.spans = p->spans;
+    to.y = parts;
+    cuda_test_ok(or_cuda_sum_quants(test_device, p->type, w, p->panel_bytes, p->panels, x,
+                                    p->x_stride, p->rows, &to, over, sum, stride, n));
+    multiply(p); // p->to.y: the parts
+    test_outputs_t o = test_outputs(y_count);
+    cuda_test_download(test_device, o.actual, sum, y_count * sizeof *y);
+    for (size_t i = 0; i < y_count; i++) {
+        float tree[OR_CUDA_SPANS_MAX];
+        for (uint32_t s = 0; s < p->to.count; s++) {
+            tree[s] = p->to.y[s * p->to.part_stride + i];
+        }
+        for (uint32_t width = 1; width < p->to.count; width *= 2) {
+            for (uint32_t s = 0; s < p->to.count; s += 2 * width) {
+                tree[s] += tree[s + width];
+            }
+        }
+        o.expected[i] = i % stride >= n ? y[i] : over ? tree[0] : y[i] + tree[0];
+    }
+    test_check_rows(&o, stride, stride, or_quant_name(p->type));
+    or_cuda_free(test_device, sum);
+    or_cuda_free(test_device, parts);
+    or_cuda_free(test_device, x);
+    or_cuda_free(test_device, w);
+    free(y);
+}
+
+// Sums of 1 to 8 spans, of one row and of more than are summed at once.
+static void sums_equal_ref(void **state)
+{
+    (void)state;
+    static const uint32_t counts[] = {1, 2, 4, 8};
+    uint64_t random = test_seed();
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0] * OR_QUANT_TYPES; i++) {
+        const or_quant_t type = (or_quant_t)(i % OR_QUANT_TYPES);
+        const uint32_t rows = 1 + (uint32_t)test_below(&random, OR_CUDA_FEW_ROWS + 1);
+        product_t p = product_random(&random, type, KIND_PLAIN, rows, counts[i / OR_QUANT_TYPES]);
+        const uint32_t outputs = p.panels * OR_PANEL;
+        check_sum(&p, test_below(&random, 2) == 0, outputs - (uint32_t)test_below(&random, 16));
+        product_free(&p);
+    }
+}
+
 static void nothing_is_written_where_there_is_nothing(void **state)
 {
     (void)state;
@@ -263,6 +363,8 @@ int main(void)
         cmocka_unit_test(spans_equal_ref),
         cmocka_unit_test(matmul_equals_ref_on_any_bytes),
         cmocka_unit_test(long_rows_equal_ref),
+        cmocka_unit_test(beside_equals_ref),
+        cmocka_unit_test(sums_equal_ref),
         cmocka_unit_test(nothing_is_written_where_there_is_nothing),
     };
     return cmocka_run_group_tests(tests, cuda_test_set_up, cuda_test_tear_down);

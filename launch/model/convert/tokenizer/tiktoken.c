@@ -1,5 +1,5 @@
 // Ranks are ids. The merges are all ways to cut a token in two others, in the order of ranks of what they make, as
-// transformers' converter lists them too; or_hf_check_merges holds that they make every token.
+// transformers' converter lists them too.
 #include "launch/model/convert/tokenizer/tiktoken.h"
 
 #include <inttypes.h>
@@ -14,6 +14,7 @@
 #define TOKENS_MAX (1u << 22)
 #define TOKEN_BYTES_MAX 1024u
 #define PIECE_BYTES_MAX (2 * TOKEN_BYTES_MAX) // a byte is written as a character of one or two
+#define MERGES_BYTES_MAX ((size_t)256 << 20)  // a few are usual
 
 typedef struct {
     const char *at, *end; // what is left of the file
@@ -203,11 +204,13 @@ static or_status_t list_merges(const reader_t *reader, json_t *merges)
 {
     cut_t *cuts = malloc(PIECE_BYTES_MAX * sizeof *cuts);
     char *text = malloc(PIECE_BYTES_MAX + 2);
+    size_t bytes = 0;
     bool has_memory = cuts != NULL && text != NULL;
     for (uint32_t rank = 0; has_memory && rank < reader->count; rank++) {
         const char *piece = reader->pieces[rank];
         size_t count = piece != NULL ? find_cuts(reader, piece, cuts) : 0;
-        for (size_t i = 0; has_memory && i < count; i++) {
+        bytes += count * (piece != NULL ? strlen(piece) + 1 : 0);
+        for (size_t i = 0; has_memory && bytes <= MERGES_BYTES_MAX && i < count; i++) {
             snprintf(text, PIECE_BYTES_MAX + 2, "%.*s %s", (int)cuts[i].at, piece,
                      piece + cuts[i].at);
             has_memory = json_array_append_new(merges, json_string(text)) == 0;
@@ -215,6 +218,11 @@ static or_status_t list_merges(const reader_t *reader, json_t *merges)
     }
     free(text);
     free(cuts);
+    if (bytes > MERGES_BYTES_MAX) {
+        return or_fail(OR_ERR_UNSUPPORTED,
+                       "tiktoken.model: the ways to cut its tokens in two take over %zu MiB",
+                       MERGES_BYTES_MAX >> 20);
+    }
     return has_memory ? OR_OK : no_memory();
 }
 
