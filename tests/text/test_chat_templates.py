@@ -56,7 +56,8 @@ TEMPLATES = {
     "gemma": ("llama-spm", APART + "{{ bos_token }}{% if system %}{% set before = system | trim + '\n\n' %}{% endif %}" + EACH
               + "{{ '<start_of_turn>' + ('model' if message['role'] == 'assistant' else 'user') + '\n' + (before if loop.first and before else '')"
               + " + message['content'] | trim + '<end_of_turn>\n' }}" + END + "{{ '<start_of_turn>model\n' }}"),
-    "phi": ("phi-3", "{{ bos_token }}" + TURNS + "{{ '<|' + m['role'] + '|>\n' + m['content'] + '<|end|>\n' }}" + END + "{{ '<|assistant|>\n' }}"),
+    "phi": ("phi-3", "{{ bos_token }}" + TURNS + "{% if m['content'] or m['role'] != 'system' %}{{ '<|' + m['role'] + '|>\n' + m['content'] + '<|end|>\n' }}{% endif %}"
+            + END + "{{ '<|assistant|>\n' }}"),
     "zephyr": ("llama-spm", "{% for m in messages %}\n{% if m['role'] == 'user' %}\n{{ '<|user|>\n' + m['content'] + eos_token }}\n"
                "{% elif m['role'] == 'system' %}\n{{ '<|system|>\n' + m['content'] + eos_token }}\n"
                "{% else %}\n{{ '<|assistant|>\n' + m['content'] + eos_token }}\n{% endif %}\n"
