@@ -12,10 +12,14 @@ const uint32_t chain[NODES] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 #define WORDS 500u
 uint32_t word_period;
+const int32_t *word_script;
+uint32_t word_script_begin, word_script_count;
 
 uint32_t word_at(uint32_t length)
 {
-    return 5 + length % word_period;
+    const uint32_t place = length - word_script_begin;
+    return word_script != NULL && place < word_script_count ? (uint32_t)word_script[place]
+                                                            : 5 + length % word_period;
 }
 
 void join(world_t *w, edge_t *edge, or_hello_t hello)
@@ -45,6 +49,7 @@ int world_setup_with(void **state, or_coordinator_config_t config)
     world_t *w = calloc(1, sizeof *w);
     const or_network_faults_t none = {0};
     word_period = WORDS;
+    word_script = NULL;
     config.model_name = "target.gguf";
     config.verifier_timeout_ms = 5000;
     config.model_hash = TARGET;

@@ -111,6 +111,9 @@ int world_teardown(void **state);
 // Return the word that a target that judges writes after `length` tokens: so many words, over and over.
 uint32_t word_at(uint32_t length);
 extern uint32_t word_period; // every test begins with more than it has tokens
+// Instead, so many words that it writes after `word_script_begin` tokens. NULL, as every test begins: none.
+extern const int32_t *word_script;
+extern uint32_t word_script_begin, word_script_count;
 
 // Let `ms` virtual milliseconds pass.
 void run(world_t *w, uint32_t ms);

@@ -137,15 +137,26 @@ static or_status_t append(void *context, or_chat_part_t part, const char *bytes,
     return OR_OK;
 }
 
+// Append what is left of an incomplete character: nothing more of it comes in this part.
+static or_status_t append_rest(or_completion_t *completion)
+{
+    char text[OR_DETOK_ROOM(0)];
+    size_t count = or_detok_flush(&completion->detok, text);
+    return or_chat_reader_text(&completion->reader, text, count, append, completion);
+}
+
 // Append the text that a token completes, without the marks around thoughts.
 static or_status_t append_token(or_completion_t *completion, int32_t id)
 {
     const or_vocab_t *vocab = completion->detok.vocab;
     char small[OR_DETOK_ROOM(64)], *text = small;
     uint32_t width = 0;
-    bool is_mark;
+    bool is_mark = false;
     or_status_t status =
-        or_chat_reader_token(&completion->reader, id, append, completion, &is_mark);
+        or_chat_reader_is_mark(&completion->reader, id) ? append_rest(completion) : OR_OK;
+    if (status == OR_OK) {
+        status = or_chat_reader_token(&completion->reader, id, append, completion, &is_mark);
+    }
     if (status != OR_OK || is_mark) {
         return status;
     }
@@ -188,9 +199,7 @@ or_status_t or_completion_push(or_completion_t *completion, int32_t id, bool *st
 
 or_status_t or_completion_finish(or_completion_t *completion)
 {
-    char text[OR_DETOK_ROOM(0)];
-    size_t count = or_detok_flush(&completion->detok, text);
-    or_status_t status = or_chat_reader_text(&completion->reader, text, count, append, completion);
+    or_status_t status = append_rest(completion);
     if (status == OR_OK) {
         status = or_chat_reader_finish(&completion->reader, append, completion);
     }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/text/text_test_support.h"
 #include "tests/support/test_support.h"
 
 static or_gguf_t *gguf;
@@ -176,6 +177,45 @@ static void changes_have_an_end(void **state)
     free(ids);
 }
 
+// A character whose bytes stand on both sides of a mark is none: each part has the bytes that came in it.
+static void no_character_reaches_over_a_mark(void **state)
+{
+    (void)state;
+    enum { BEGIN = 3, END, BYTES, CONTROL = 3, USER };
+    static const test_token_t tokens[] = {{"<unk>", 0, 2},
+                                          {"<s>", 0, CONTROL},
+                                          {"</s>", 0, CONTROL},
+                                          {"<think>", 0, USER},
+                                          {"</think>", 0, USER}};
+    static const int32_t ids[] = {BEGIN, BYTES + 'a',  BYTES + 0xE2, BYTES + 0x82,
+                                  END,   BYTES + 0xAC, BYTES + 'b'};
+    const or_chat_t *chat = NULL;
+    or_vocab_t *small = NULL;
+    or_completion_t completion;
+    assert_int_equal(or_chat_by_name("qwen3", &chat), OR_OK);
+    assert_int_equal(test_make_vocab(tokens, sizeof tokens / sizeof *tokens,
+                                     TEST_WITH_BOS_EOS | TEST_WITH_UNKNOWN | TEST_WITH_BYTES,
+                                     &small),
+                     OR_OK);
+    assert_int_equal(
+        or_completion_init(&completion, small, chat, OR_THINKING_USUAL, false, NULL, 0), OR_OK);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        bool stopped;
+        assert_int_equal(or_completion_push(&completion, ids[i], &stopped), OR_OK);
+    }
+    assert_int_equal(or_completion_finish(&completion), OR_OK);
+    assert_int_equal(completion.length, 5);
+    assert_memory_equal(completion.bytes,
+                        "a\xE2\x82\xAC"
+                        "b",
+                        5);
+    assert_int_equal(completion.change_count, 2);
+    assert_int_equal(completion.changes[0], 0);
+    assert_int_equal(completion.changes[1], 3);
+    or_completion_fini(&completion);
+    or_vocab_destroy(&small);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +224,7 @@ int main(void)
         cmocka_unit_test(a_token_may_complete_several_stop_strings),
         cmocka_unit_test(thoughts_are_told_apart),
         cmocka_unit_test(changes_have_an_end),
+        cmocka_unit_test(no_character_reaches_over_a_mark),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

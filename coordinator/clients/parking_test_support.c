@@ -98,7 +98,15 @@ static void take_delta(client_t *client, or_session_id_t session, const or_gener
     for (uint32_t i = 0; i < delta->count; i++) {
         client->tokens[client->count++] = delta->tokens[i];
     }
+    for (uint32_t i = 0; i < delta->text_bytes && client->text_bytes + i < sizeof client->text;
+         i++) {
+        client->text[client->text_bytes + i] = delta->text[i];
+    }
     client->text_bytes += delta->text_bytes;
+    client->change_count = delta->part_change_count;
+    for (uint32_t i = 0; i < delta->part_change_count; i++) {
+        client->changes[i] = delta->part_changes[i];
+    }
 }
 
 static void hear(client_t *client)

@@ -17,6 +17,9 @@ typedef struct {
     uint32_t tokens[256];
     uint32_t count;
     uint64_t text_bytes;
+    uint8_t text[1024];                    // as much of it as there is room for
+    uint64_t changes[OR_PART_CHANGES_MAX]; // of parts, as its last delta has them
+    uint32_t change_count;
     uint32_t finish, error_code;
     char error[512];
     uint64_t resumes; // as its last delta says

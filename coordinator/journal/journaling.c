@@ -131,6 +131,7 @@ void or_journaling_begin(or_coordinator_t *c, or_csession_t *session,
         journaled->message_count = 0;
         journaled->prompt_tokens = (const uint32_t *)session->log.tokens;
         journaled->prompt_token_count = session->prompt_length;
+        journaled->reader = or_chat_name(c->target.chat);
     }
     or_journal_entry_t entry = {.owner = or_csession_owner(session),
                                 .key = session->key,

@@ -2,10 +2,12 @@
 // asked for it, each token once, also an end that was missed; and says so where it cannot.
 // Method: the real coordinator, destroyed in the middle of it all, and another with the same journal.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/base/version.h"
+#include "common/text/tokenizer.h"
 #include "coordinator/clients/parking_test_support.h"
 #include "tests/support/full_disk.h"
 
@@ -195,6 +197,87 @@ static void a_conversation_goes_on_with_the_prompt_it_had(void **state)
     assert_int_equal(client.finish, OR_FINISH_LENGTH);
     assert_int_equal(w->verifier_prompt_length, length);
     leave(&client.edge);
+}
+
+// A conversation whose answer is in word_script.
+static void ask_in_turn(client_t *client, uint64_t id)
+{
+    static const or_chat_message_t messages[] = {
+        {.role = "user", .content = (const uint8_t *)"Hello", .content_bytes = 5}};
+    or_message_t question = {.type = OR_MSG_GENERATE_REQUEST,
+                             .body.generate_request = usual_request(word_script_count)};
+    question.body.generate_request.request = client->request = id;
+    question.body.generate_request.plain = true;
+    question.body.generate_request.messages = messages;
+    question.body.generate_request.message_count = 1;
+    assert_int_equal(or_link_send(client->edge.link, OR_PEER_HUB, &question), OR_OK);
+}
+
+// Make the target answer such a conversation with this text.
+static void script_answer(const world_t *w, const char *text, int32_t **ids)
+{
+    static const or_chat_turn_t turn = {.role = "user", .content = "Hello", .length = 5};
+    int32_t *prompt = NULL;
+    size_t prompt_count, count;
+    assert_int_equal(or_chat_tokenize(w->config.chat, w->vocab, OR_THINKING_USUAL, &turn, 1,
+                                      &prompt, &prompt_count),
+                     OR_OK);
+    free(prompt);
+    assert_int_equal(or_tokenize(w->vocab, text, strlen(text), OR_TOKENIZE_CONTINUES, ids, &count),
+                     OR_OK);
+    word_script = *ids;
+    word_script_begin = (uint32_t)prompt_count;
+    word_script_count = (uint32_t)count;
+}
+
+// Ask, and let the coordinator die when so many tokens were told.
+static void ask_with_a_cut(world_t *w, client_t *client, uint64_t id, uint32_t cut)
+{
+    w->slow = false;
+    ask_in_turn(client, id);
+    while (client->count < cut) {
+        run_hearing(w, client, 1);
+    }
+    w->slow = true;
+    run_hearing(w, client, 3);
+    restart(w, client);
+    w->slow = false;
+    resume(w, client, client);
+    run_hearing(w, client, 100);
+    assert_int_equal(client->finish, OR_FINISH_LENGTH);
+}
+
+// Wherever the coordinator dies, also where the next one has no template: thoughts stay thoughts, and their marks no text.
+static void thoughts_are_told_apart_after_a_restart(void **state)
+{
+    world_t *w = *state;
+    static const char thought[] = "see here.", answer[] = "Well.";
+    const or_chat_t *chat = NULL;
+    int32_t *ids = NULL;
+    assert_int_equal(or_chat_by_name("qwen3", &chat), OR_OK);
+    w->config.chat = chat;
+    script_answer(w, "<think>\nsee here.</think>\n\nWell.", &ids);
+    restart(w, NULL);
+    join_target(w);
+    assert_in_range(word_script_count, 8, 40);
+    for (uint32_t cut = 1; cut + 3 < word_script_count; cut++) {
+        client_t client = {0};
+        enter(w, &client, "a");
+        w->config.chat = cut % 2 == 0 ? chat : NULL;
+        ask_with_a_cut(w, &client, cut, cut);
+        w->config.chat = chat;
+        restart(w, NULL);
+        run(w, 2100);
+        assert_int_equal(client.count, word_script_count);
+        assert_int_equal(client.text_bytes, strlen(thought) + strlen(answer));
+        assert_memory_equal(client.text, thought, strlen(thought));
+        assert_memory_equal(client.text + strlen(thought), answer, strlen(answer));
+        assert_int_equal(client.change_count, 2);
+        assert_int_equal(client.changes[0], 0);
+        assert_int_equal(client.changes[1], strlen(thought));
+        leave(&client.edge);
+    }
+    free(ids);
 }
 
 // Coordinator after coordinator, each of which writes a little.
@@ -594,6 +677,7 @@ int main(void)
         KEYS(a_text_whose_key_was_revoked_leaves_the_journal),
         TEST(what_had_not_begun_begins_with_the_next),
         TEST(a_conversation_goes_on_with_the_prompt_it_had),
+        TEST(thoughts_are_told_apart_after_a_restart),
         TEST(many_coordinators_write_one_text),
         TEST(an_end_outlives_its_coordinator),
         TEST(what_the_disk_lost_is_said),

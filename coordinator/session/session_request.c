@@ -113,6 +113,10 @@ static or_status_t check_request(const or_vocab_t *vocab, const or_generate_requ
     if (status == OR_OK) {
         status = check_stop_strings(request);
     }
+    if (status == OR_OK && request->thinking > OR_THINKING_HIGH) {
+        status = or_fail(OR_ERR_INVALID, "%u is no way of thinking: %u at most", request->thinking,
+                         (unsigned)OR_THINKING_HIGH);
+    }
     if (status == OR_OK) {
         status = or_parameters_check(request);
     }
@@ -305,6 +309,23 @@ static or_status_t take_prompt(const or_session_target_t *target,
     return status;
 }
 
+// The family that reads the answer's thoughts; NULL: the answer is text. A conversation's own family reads its answer.
+static or_status_t take_reader(const or_session_target_t *target,
+                               const or_generate_request_t *request, const or_chat_t **chat_p)
+{
+    *chat_p = request->message_count > 0 ? target->chat : NULL;
+    if (request->reader == NULL || request->reader[0] == '\0') {
+        return OR_OK;
+    }
+    if (request->message_count > 0) {
+        return or_fail(OR_ERR_INVALID, "a request names a reader or has a conversation, not both");
+    }
+    return or_chat_by_name(request->reader, chat_p) == OR_OK
+               ? OR_OK
+               : or_fail(OR_ERR_INVALID, "the chat template that a request names to read its "
+                                         "answer is not known here");
+}
+
 // ---- the session ----
 
 // Has anything printable been committed before the completion?
@@ -414,7 +435,11 @@ or_status_t or_csession_create(const or_session_target_t *target, or_session_id_
     session->marked = target->marked;
     session->client = client;
     take_numbers(request, session);
+    const or_chat_t *reader = NULL;
     or_status_t status = make_room(session);
+    if (status == OR_OK) {
+        status = take_reader(target, request, &reader);
+    }
     if (status == OR_OK) {
         status = take_prompt(target, request, session);
     }
@@ -428,8 +453,7 @@ or_status_t or_csession_create(const or_session_target_t *target, or_session_id_
         status = make_policy(request, session);
     }
     if (status == OR_OK) {
-        const or_chat_t *chat = request->message_count > 0 ? target->chat : NULL;
-        status = or_completion_init(&session->text, target->vocab, chat, request->thinking,
+        status = or_completion_init(&session->text, target->vocab, reader, request->thinking,
                                     prompt_is_blank(target->vocab, session), request->stop,
                                     request->stop_count);
     }

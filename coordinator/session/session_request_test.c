@@ -1,4 +1,5 @@
-// Goal: tokens that a model's file suppresses have a bias of minus infinity in every text's terms, beside the client's biases.
+// Goal: tokens that a model's file suppresses have a bias of minus infinity in every text's terms, beside the client's biases. A request names who reads its
+// answer only where that is known.
 // Method: a vocabulary that suppresses some of its tokens; the terms that a request becomes.
 #include "coordinator/session/session.h"
 
@@ -103,12 +104,60 @@ static void too_many_together_are_refused(void **state)
     or_vocab_destroy(&vocab);
 }
 
+// Who names a reader has a prompt that was written out before, and names one that is known.
+static void a_reader_is_known_and_stands_for_a_conversation(void **state)
+{
+    (void)state;
+    static const uint32_t prompt[] = {1, 2};
+    static const or_chat_message_t messages[] = {{.role = "user"}};
+    or_vocab_t *vocab = make_vocab(0);
+    const or_session_target_t target = {.vocab = vocab};
+    or_csession_t *session = NULL;
+    or_generate_request_t request = {.max_tokens = 4,
+                                     .sampling = or_sampling_default(),
+                                     .prompt_tokens = prompt,
+                                     .prompt_token_count = 2,
+                                     .draft_method = OR_DRAFT_COUPLED,
+                                     .accept_rule = OR_ACCEPT_COUPLED,
+                                     .draft_nodes = 1,
+                                     .draft_depth = 1,
+                                     .reader = "qwen3"};
+    assert_int_equal(or_csession_create(&target, (or_session_id_t){1}, (or_peer_t){0}, "ada",
+                                        &request, &session),
+                     OR_OK);
+    or_csession_destroy(&session);
+    request.reader = "\xFF%s";
+    assert_int_equal(or_csession_create(&target, (or_session_id_t){1}, (or_peer_t){0}, "ada",
+                                        &request, &session),
+                     OR_ERR_INVALID);
+    assert_non_null(strstr(or_error_text(), "not known here"));
+    request.reader = "qwen3";
+    request.prompt_token_count = 0;
+    request.messages = messages;
+    request.message_count = 1;
+    assert_int_equal(or_csession_create(&target, (or_session_id_t){1}, (or_peer_t){0}, "ada",
+                                        &request, &session),
+                     OR_ERR_INVALID);
+    assert_non_null(strstr(or_error_text(), "not both"));
+    assert_null(session);
+    request.reader = NULL;
+    request.message_count = 0;
+    request.prompt_token_count = 2;
+    request.thinking = OR_THINKING_HIGH + 1;
+    assert_int_equal(or_csession_create(&target, (or_session_id_t){1}, (or_peer_t){0}, "ada",
+                                        &request, &session),
+                     OR_ERR_INVALID);
+    assert_non_null(strstr(or_error_text(), "no way of thinking"));
+    or_vocab_destroy(&vocab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(suppressed_tokens_are_banned),
         cmocka_unit_test(without_them_only_the_clients_biases_are_there),
         cmocka_unit_test(too_many_together_are_refused),
+        cmocka_unit_test(a_reader_is_known_and_stands_for_a_conversation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,12 +58,12 @@ typedef struct {
     or_wire_shape_t shape;
     uint32_t at, count_at;        // offsets of members
     const or_wire_table_t *inner; // OR_WIRE_STRUCT: its fields
-    // `what` is the array's name in refusals, and the array is bounded if it has one: at most OR_WIRE_TOKENS_MAX entries. If
-    // `like_at` is the offset of another count, it must have none, or as many as that count and `more`. If it is the
-    // offset of its own count, another array shares that count, and both must have the same length. A sub-message with
-    // `what` must not be absent.
+    // `what` is the array's name in refusals, and the array is bounded if it has one: at most `most` entries, or
+    // OR_WIRE_TOKENS_MAX where that is 0. If `like_at` is the offset of another count, it must have none, or as many as
+    // that count and `more`. If it is the offset of its own count, another array shares that count, and both must have
+    // the same length. A sub-message with `what` must not be absent.
     const char *what;
-    uint32_t like_at, more;
+    uint32_t like_at, more, most;
 } or_wire_row_t;
 
 struct or_wire_table {
@@ -130,6 +130,7 @@ struct or_wire_table {
 #define LEVELS(member) OR_WIRE_ROW(UINT64, LEVELS, member, uint64_t *, .count_at = 0)
 // Bounds.
 #define AT_MOST_TOKENS(name) .what = (name)
+#define AT_MOST(most_, name) .what = (name), .most = (most_)
 #define AS_MANY_AS(name, count, ...)                                                               \
     .what = (name), .like_at = OR_WIRE_AT(count, uint32_t), __VA_ARGS__
 

@@ -325,12 +325,13 @@ bool or_wire_read(or_wire_reader_t *reader, const or_wire_table_t *table, const 
 
 // ---- lengths and bounds ----
 
-static or_status_t check_count(const char *what, uint64_t count)
+static or_status_t check_count(const or_wire_row_t *row, uint64_t count)
 {
-    return count <= OR_WIRE_TOKENS_MAX
+    const uint32_t most = row->most > 0 ? row->most : OR_WIRE_TOKENS_MAX;
+    return count <= most
                ? OR_OK
-               : or_fail(OR_ERR_FORMAT, "%s has %llu entries where at most %u are allowed", what,
-                         (unsigned long long)count, OR_WIRE_TOKENS_MAX);
+               : or_fail(OR_ERR_FORMAT, "%s has %llu entries where at most %u are allowed",
+                         row->what, (unsigned long long)count, most);
 }
 
 static or_status_t check_bound(const or_wire_row_t *row, uint64_t count, const char *to)
@@ -339,7 +340,7 @@ static or_status_t check_bound(const or_wire_row_t *row, uint64_t count, const c
         return OR_OK;
     }
     if (row->like_at == 0) {
-        return check_count(row->what, count);
+        return check_count(row, count);
     }
     const bool shared = row->like_at == row->count_at;
     const uint64_t other = (uint64_t)load_32(to + row->like_at) + row->more;
@@ -351,7 +352,7 @@ static or_status_t check_bound(const or_wire_row_t *row, uint64_t count, const c
                        (unsigned long long)(shared ? other : count),
                        (unsigned long long)(shared ? count : other));
     }
-    return check_count(row->what, count);
+    return check_count(row, count);
 }
 
 static or_status_t settle_array(const or_wire_row_t *row, char *to)

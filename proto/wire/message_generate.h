@@ -69,6 +69,9 @@ typedef struct {
     const or_chat_message_t *messages;
     uint32_t message_count;
     uint32_t thinking; // or_thinking_t (common/text/chat/chat.h), for a conversation
+    // Where the prompt is a conversation that was written out before, as in a journal: the name of the chat family
+    // that reads the answer's thoughts. NULL means "": the answer is text.
+    const char *reader;
 } or_generate_request_t;
 
 #define OR_STATS_LEVELS 16u // beyond, nothing is counted by depth or rank

@@ -181,7 +181,7 @@ MESSAGE(generate_request, [1] = UINT64(request), [2] = BYTES(prompt, prompt_byte
         [31] = UINT32(logprobs), [32] = BOOL(details), [33] = UINT32(choice),
         [34] = STRUCTS(messages, message_count, or_chat_message_t, chat_message,
                        AT_MOST_TOKENS("messages")),
-        [35] = BOOL(measured), [36] = UINT32(thinking));
+        [35] = BOOL(measured), [36] = UINT32(thinking), [37] = STRING(reader));
 #undef OF
 
 #define OF or_generate_stats_t
@@ -212,7 +212,8 @@ MESSAGE(generate_delta, [1] = UINT64(request), [2] = UINT32(offset),
         [20] = UINT64S(token_ends, token_end_count, AS_MANY_AS("token ends and tokens", count)),
         [21] = POINTER(tree, or_draft_tree_t, draft_tree),
         [22] = UINT32S(tree_accepted, tree_accepted_count, AT_MOST_TOKENS("accepted nodes")),
-        [23] = UINT64S(part_changes, part_change_count, AT_MOST_TOKENS("changes of parts")));
+        [23] = UINT64S(part_changes, part_change_count,
+                       AT_MOST(OR_PART_CHANGES_MAX, "changes of parts")));
 #undef OF
 
 #define OF or_resume_t

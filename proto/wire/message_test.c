@@ -259,6 +259,27 @@ static void long_arrays_are_refused(void **context)
     free(tokens);
 }
 
+// Every part of a text looks for its place among them.
+static void many_changes_of_parts_are_refused(void **context)
+{
+    (void)context;
+    static const uint64_t changes[OR_PART_CHANGES_MAX + 1] = {0};
+    or_message_t message = {.type = OR_MSG_GENERATE_DELTA};
+    message.body.generate_delta = (or_generate_delta_t){
+        .part_changes = changes, .part_change_count = OR_PART_CHANGES_MAX + 1};
+    uint8_t *frame;
+    size_t bytes;
+    encode(&message, &frame, &bytes);
+    assert_refused(frame, bytes, "changes of parts has 65 entries where at most 64");
+    free(frame);
+    message.body.generate_delta.part_change_count = OR_PART_CHANGES_MAX;
+    encode(&message, &frame, &bytes);
+    assert_int_equal(or_message_decode(frame, bytes, &message), OR_OK);
+    assert_int_equal(message.body.generate_delta.part_change_count, OR_PART_CHANGES_MAX);
+    or_message_fini(&message);
+    free(frame);
+}
+
 static void large_frames_are_refused(void **context)
 {
     (void)context;
@@ -465,6 +486,7 @@ int main(void)
         cmocka_unit_test(unequal_arrays_are_refused),
         cmocka_unit_test(unequal_details_are_refused),
         cmocka_unit_test(long_arrays_are_refused),
+        cmocka_unit_test(many_changes_of_parts_are_refused),
         cmocka_unit_test(large_frames_are_refused),
         cmocka_unit_test(frames_of_empty_fields_are_stopped),
         cmocka_unit_test(repeated_fields_are_stopped),

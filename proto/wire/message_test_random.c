@@ -87,6 +87,9 @@ static uint32_t fill_count(uint64_t *state, const or_wire_row_t *row, char *base
         bool all = row->like_at == row->count_at || (golden != GOLDEN_HOLLOW && count % 2 == 0);
         count = all ? load_32(base + row->like_at) + row->more : 0;
     }
+    if (golden == GOLDEN_NONE && row->most > 0 && count > row->most) {
+        count = row->most;
+    }
     store_32(base + row->count_at, count);
     return count;
 }

@@ -2,7 +2,7 @@
 import struct
 
 STRING, ARRAY, UINT32, INT32, FLOAT, BOOL = 8, 9, 4, 5, 6, 7
-NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6
+NORMAL, UNKNOWN, CONTROL, USER, BYTE = 1, 2, 3, 4, 6
 SPACE = "\u2581"
 
 # The special tokens of the families' published vocabularies.
@@ -10,7 +10,8 @@ SPECIAL = """<unk> <s> </s> <|im_start|> <|im_end|> <|im_sep|> <|im_user|> <|im_
 <|begin_of_text|> <|end_of_text|> <start_of_turn> <end_of_turn> <|turn> <turn|> <|channel> <channel|> <|system|> <|user|> <|assistant|> <|end|> <|start|> <|channel|>
 <|message|> <|return|> <|call|> <|constrain|> <think> </think> [gMASK] <sop> [INST] [/INST] [SYSTEM_PROMPT] [/SYSTEM_PROMPT] <|start_of_role|> <|end_of_role|>
 <｜begin▁of▁sentence｜> <｜end▁of▁sentence｜> <｜User｜> <｜Assistant｜> <|START_OF_TURN_TOKEN|> <|END_OF_TURN_TOKEN|> <|SYSTEM_TOKEN|> <|USER_TOKEN|> <|CHATBOT_TOKEN|>
-<|START_THINKING|> <|END_THINKING|> <|START_RESPONSE|> <|END_RESPONSE|> <|begin_of_sentence|> <|end_of_sentence|>""".split()
+<|START_THINKING|> <|END_THINKING|> <|START_RESPONSE|> <|END_RESPONSE|> <|begin_of_sentence|> <|end_of_sentence|> <|tool_call> <tool_call|> <|tool_response> <tool_response|> <|"|> <|think|>
+<tool_call> </tool_call> <tool_response> </tool_response> <arg_key> </arg_key> <arg_value> </arg_value>""".split()
 TOKENS = SPECIAL + [SPACE] + [f"<0x{byte:02X}>" for byte in range(256)]
 KINDS = [UNKNOWN] + [CONTROL] * (len(SPECIAL) - 1) + [NORMAL] + [BYTE] * 256
 
@@ -28,13 +29,14 @@ def array(kind, values):
     return struct.pack("<IQ", kind, len(values)) + b"".join(values)
 
 
-def write(path, template, begin="<s>", end="</s>", adds_begin=False):
-    """Write it as a model's file without a model, with a chat template."""
+def write(path, template, begin="<s>", end="</s>", adds_begin=False, user_defined=False):
+    """Write it as a model's file without a model, with a chat template. user_defined: its markup is that, as many files have it."""
+    kinds = [USER if user_defined and kind == CONTROL and token not in (begin, end) else kind for token, kind in zip(TOKENS, KINDS)]
     entries = [
         entry("general.architecture", STRING, string("llama")),
         entry("tokenizer.ggml.model", STRING, string("llama")),
         entry("tokenizer.ggml.tokens", ARRAY, array(STRING, [string(token) for token in TOKENS])),
-        entry("tokenizer.ggml.token_type", ARRAY, array(INT32, [struct.pack("<i", kind) for kind in KINDS])),
+        entry("tokenizer.ggml.token_type", ARRAY, array(INT32, [struct.pack("<i", kind) for kind in kinds])),
         entry("tokenizer.ggml.scores", ARRAY, array(FLOAT, [struct.pack("<f", -i) for i in range(len(TOKENS))])),
         entry("tokenizer.ggml.bos_token_id", UINT32, struct.pack("<I", TOKENS.index(begin))),
         entry("tokenizer.ggml.eos_token_id", UINT32, struct.pack("<I", TOKENS.index(end))),

@@ -16,6 +16,7 @@ class Template:
     left_out: str = "(?!)"
     roles: tuple = ("<s>", "</s>")  # the tokens that begin and end a text
     adds_begin: bool = False        # the model's file asks for the first one, which the template writes
+    refused: str = "(?!)"           # in a system message: the conversation is refused by name
     plain: bool = False             # compared for words alone, without white space and tokens in them
     settings: dict = field(default_factory=dict)
     thinking: dict = field(default_factory=dict)  # --thinking of our programs -> the settings that say the same to the template
@@ -39,12 +40,12 @@ TEMPLATES = {
     "ByteDance-Seed-OSS": Template(""),
     "CohereForAI-c4ai-command-r-plus-tool_use": Template(""),
     "CohereForAI-c4ai-command-r7b-12-2024-tool_use": Template("command-r7b", COMMAND, thinking=SWITCH),
-    "GLM-4.6": Template("glm-4.6", thinking=SWITCH),
+    "GLM-4.6": Template("glm-4.6", adds_begin=True, thinking=SWITCH),
     "GLM-4.7-Flash": Template("glm-4.7", thinking=SWITCH),
     "GigaChat3-10B-A1.8B": Template(""),
-    "HuggingFaceTB-SmolLM3-3B": Template("smollm3", chatml_system("## Metadata(?:(?!<).)*You are a helpful AI assistant named SmolLM")),
+    "HuggingFaceTB-SmolLM3-3B": Template("smollm3", chatml_system("## Metadata(?:(?!<).)*You are a helpful AI assistant named SmolLM"), refused="/(no_)?think"),
     "Kimi-K2-Instruct": Template("kimi-k2", KIMI),
-    "LFM2-8B-A1B": Template("chatml", adds_begin=True),
+    "LFM2-8B-A1B": Template("lfm2"),
     "MiroThinker": Template(""),
     "Mistral-Small-3.2-24B-Instruct-2506": Template("mistral-v7", r"\[SYSTEM_PROMPT\]You are Mistral Small 3.*?\[/SYSTEM_PROMPT\]"),
     "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": Template(""),
@@ -95,6 +96,12 @@ TALKS = [
     turns("", "", ""),
     turns("".join(HOSTILE), " ".join(HOSTILE), "x" + HOSTILE[0], system="y".join(HOSTILE)),
     turns("a", "<think>\nHm.\n</think>\n\nanswer", "b"),
+    turns("u", "v", "w", system=""),
+    turns("u", system=" \n sys"),
+    turns("u", "v", "w", system="Be /no_think brief."),
+    turns("u", system="/think"),
+    turns("\u3000u\u00a0", "\u2003v\x1f\u2028", "\x85w\u200b", system="\u00a0s\u3000"),
+    turns("a", "x<|channel>thought\nHm.\n<channel|> y <channel|>v<|channel>z", "b"),
 ]
 
 

@@ -56,7 +56,8 @@ TEMPLATES = {
     "gemma": ("llama-spm", APART + "{{ bos_token }}{% if system %}{% set before = system | trim + '\n\n' %}{% endif %}" + EACH
               + "{{ '<start_of_turn>' + ('model' if message['role'] == 'assistant' else 'user') + '\n' + (before if loop.first and before else '')"
               + " + message['content'] | trim + '<end_of_turn>\n' }}" + END + "{{ '<start_of_turn>model\n' }}"),
-    "phi": ("phi-3", "{{ bos_token }}" + TURNS + "{{ '<|' + m['role'] + '|>\n' + m['content'] + '<|end|>\n' }}" + END + "{{ '<|assistant|>\n' }}"),
+    "phi": ("phi-3", "{{ bos_token }}" + TURNS + "{% if m['content'] or m['role'] != 'system' %}{{ '<|' + m['role'] + '|>\n' + m['content'] + '<|end|>\n' }}{% endif %}"
+            + END + "{{ '<|assistant|>\n' }}"),
     "zephyr": ("llama-spm", "{% for m in messages %}\n{% if m['role'] == 'user' %}\n{{ '<|user|>\n' + m['content'] + eos_token }}\n"
                "{% elif m['role'] == 'system' %}\n{{ '<|system|>\n' + m['content'] + eos_token }}\n"
                "{% else %}\n{{ '<|assistant|>\n' + m['content'] + eos_token }}\n{% endif %}\n"
@@ -80,6 +81,9 @@ TEMPLATES = {
     "olmo2": ("llama-spm", APART + "{{ bos_token }}{% if system %}{{ '<|system|>\n' + system + '\n' }}{% endif %}" + EACH + USER
               + "{{ '<|user|>\n' + message['content'] + '\n' }}" + OTHER + "{{ '<|assistant|>\n' + message['content'] + eos_token + '\n' }}" + FI + END
               + "{{ '<|assistant|>\n' }}"),
+    "tulu": ("llama-spm", APART + "{% if system %}{{ '<|system|>\n' + system + '\n' }}{% endif %}" + EACH + USER
+             + "{{ '<|user|>\n' + message['content'] + '\n' }}" + OTHER + "{{ '<|assistant|>\n' + message['content'] + eos_token + '\n' }}" + FI + END
+             + "{{ '<|assistant|>\n' }}"),
     "ernie4.5": ("qwen2", "{{ '<|begin_of_sentence|>' }}" + TURNS + "{% if m['role'] == 'user' %}{{ 'User: ' + m['content'] + '\n' }}"
                  + "{% elif m['role'] == 'assistant' %}{{ 'Assistant: ' + m['content'] + '<|end_of_sentence|>' }}{% else %}{{ m['content'] + '\n' }}{% endif %}"
                  + END + "{{ 'Assistant: ' }}"),
@@ -116,7 +120,7 @@ class Templates(unittest.TestCase):
             text = render(template, talk, BEGIN[vocabulary])
             if family == "phi":
                 text = re.sub(r"(<\|(?:system|user|assistant|end)\|>)\s+", r"\1", text)
-            if family in ("zephyr",):
+            if family in ("zephyr", "tulu"):
                 text = BEGIN[vocabulary] + text  # which the file asks for, not the template
             talks.append(talk)
             lines += [json.dumps(talk), json.dumps(text)]

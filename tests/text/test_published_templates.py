@@ -5,6 +5,7 @@ make_renderings.py; where Jinja is at hand, random conversations are compared, t
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,21 +28,24 @@ class Published(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.file = Path(folder.name) / "vocabulary.gguf"
 
-    def run_tokens(self, name, talks, family="-", thinking=""):
+    def run_tokens(self, name, talks, family="-", thinking="", **how):
         template = TEMPLATES[name]
-        byte_vocabulary.write(self.file, data(f"templates/{name}.jinja").read_text(), *template.roles, adds_begin=template.adds_begin)
+        byte_vocabulary.write(self.file, data(f"templates/{name}.jinja").read_text(), *template.roles, adds_begin=template.adds_begin, **how)
         return subprocess.run([BIN.parent / "tests/chat-tokens", self.file, family, *filter(None, [thinking])], input="".join(json.dumps(talk) + "\n" for talk in talks),
                               capture_output=True, text=True, timeout=60)
 
-    def ids(self, name, talks, family="-", thinking=""):
-        done = self.run_tokens(name, talks, family, thinking)
+    def ids(self, name, talks, family="-", thinking="", **how):
+        done = self.run_tokens(name, talks, family, thinking, **how)
         self.assertEqual(done.returncode, 0, done.stderr)
         return [[int(word) for word in line.split()] if line[:1].isdigit() else line for line in done.stdout.splitlines()]
 
     def compare(self, name, thinking, talks, rendered):
         self.assertEqual(len(talks), len(rendered))
         for talk, ids, text in zip(talks, self.ids(name, talks, thinking=thinking), rendered):
-            if text is not None:
+            word = re.search(TEMPLATES[name].refused, talk[0]["content"]) if talk[0]["role"] == "system" else None
+            if word:
+                self.assertIn(f" takes {word[0]} in a system message", ids)
+            elif text is not None:
                 self.assertIsInstance(ids, list, f"{name} {thinking}, {talk}: {ids}")
                 self.assertEqual(byte_vocabulary.text_of(ids), text, f"{name} {thinking}, {talk}")
 
@@ -63,10 +67,15 @@ class Published(unittest.TestCase):
                     self.assertIn("--chat-template", done.stderr)
 
     def test_what_users_write_is_text(self):
+        tokens = byte_vocabulary.SPECIAL[1:]
+        hostile = turns("".join(tokens), " ".join(tokens), "x".join(tokens), system="y".join(token for token in tokens if "/think" not in token))
         for name in (name for name, template in TEMPLATES.items() if template.family):
-            harmless = [{"role": turn["role"], "content": "x"} for turn in TALKS[6]]
-            counts = [byte_vocabulary.count_special(ids) for ids in self.ids(name, [TALKS[6], harmless])]
-            self.assertEqual(*counts, name)
+            for user_defined in (False, True):
+                with self.subTest(template=name, user_defined=user_defined):
+                    for talk in (TALKS[6], hostile):
+                        harmless = [{"role": turn["role"], "content": "x"} for turn in talk]
+                        counts = [byte_vocabulary.count_special(ids) for ids in self.ids(name, [talk, harmless], user_defined=user_defined)]
+                        self.assertEqual(*counts)
 
     def test_random_conversations(self):
         try:

@@ -194,52 +194,6 @@ static or_status_t check_order(const or_chat_t *chat, const or_chat_turn_t *turn
 // -- the turns
 // ----------------------------------------------------------------------------------------
 
-static bool is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-typedef struct {
-    const char *text;
-    size_t length;
-} words_t;
-
-static words_t without_spaces(words_t words)
-{
-    while (words.length > 0 && is_space(words.text[words.length - 1])) {
-        words.length--;
-    }
-    while (words.length > 0 && is_space(words.text[0])) {
-        words.text++;
-        words.length--;
-    }
-    return words;
-}
-
-static words_t without_lines(words_t words)
-{
-    while (words.length > 0 && words.text[0] == '\n') {
-        words.text++;
-        words.length--;
-    }
-    return words;
-}
-
-// An assistant's words without the thoughts before them.
-static words_t without_thoughts(words_t words, or_chat_thoughts_t thoughts)
-{
-    static const char end[] = "</think>";
-    const size_t length = sizeof end - 1;
-    const char *found;
-    bool any = false;
-    while (words.length > 0 && (found = memmem(words.text, words.length, end, length)) != NULL) {
-        words.length -= (size_t)(found + length - words.text);
-        words.text = found + length;
-        any = true;
-    }
-    return any && thoughts == OR_CHAT_THOUGHTS_GO_LINES ? without_lines(words) : words;
-}
-
 // The markup of a conversation's first system message; NULL: that of any other.
 static const or_chat_markup_t *head_of(const or_chat_t *chat, uint32_t thinking)
 {
@@ -258,17 +212,6 @@ static const or_chat_markup_t *markup_of(const or_chat_t *chat, uint32_t thinkin
                                                             : &chat->assistant;
 }
 
-static words_t words_of(const or_chat_t *chat, const or_chat_turn_t *turn,
-                        const or_chat_markup_t *markup)
-{
-    words_t words = {turn->content, turn->length};
-    if (is_role(turn, "assistant") && chat->thoughts != OR_CHAT_THOUGHTS_STAY) {
-        words = without_thoughts(words, chat->thoughts);
-    }
-    words = markup->drops_lines ? without_lines(words) : words;
-    return markup->drops_spaces ? without_spaces(words) : words;
-}
-
 static bool wants_suffix(const or_chat_t *chat, uint32_t thinking, const or_chat_turn_t *turn)
 {
     if (thinking != OR_THINKING_OFF || chat->silent_suffix == NULL || !is_role(turn, "user")) {
@@ -279,29 +222,42 @@ static bool wants_suffix(const or_chat_t *chat, uint32_t thinking, const or_chat
            memcmp(turn->content + turn->length - length, chat->silent_suffix, length) != 0;
 }
 
+static or_status_t write_words(writer_t *writer, const or_chat_t *chat, const or_chat_turn_t *turn,
+                               const or_chat_markup_t *markup, const or_chat_words_t *words)
+{
+    or_status_t status = OR_OK;
+    if (markup->lead != NULL && words->length > 0) {
+        status = write_markup(writer, markup->lead);
+    }
+    if (status == OR_OK) {
+        status = write_content(writer, words->text, words->length);
+    }
+    if (status == OR_OK && wants_suffix(chat, writer->thinking, turn)) {
+        status = write_markup(writer, chat->silent_suffix);
+    }
+    return status;
+}
+
 // Write a turn. `inside` is a system message that stands inside this turn, before its words, or
 // NULL. `first`: no turn stands before it.
 static or_status_t write_turn(writer_t *writer, const or_chat_t *chat, const or_chat_turn_t *turn,
                               const or_chat_turn_t *inside, bool first)
 {
     const or_chat_markup_t *markup = markup_of(chat, writer->thinking, turn, first);
-    const words_t words = words_of(chat, turn, markup);
-    if (markup->skips_empty && words.length == 0) {
-        return OR_OK;
+    or_chat_words_t words;
+    or_status_t status = or_chat_words(chat, turn, markup, &words);
+    if (status != OR_OK || (markup->skips_empty && words.length == 0)) {
+        free(words.owned);
+        return status;
     }
-    or_status_t status = write_markup(writer, markup->before);
+    status = write_markup(writer, markup->before);
     if (status == OR_OK && inside != NULL) {
         status = write_turn(writer, chat, inside, NULL, false);
     }
-    if (status == OR_OK && markup->lead != NULL && words.length > 0) {
-        status = write_markup(writer, markup->lead);
-    }
     if (status == OR_OK) {
-        status = write_content(writer, words.text, words.length);
+        status = write_words(writer, chat, turn, markup, &words);
     }
-    if (status == OR_OK && wants_suffix(chat, writer->thinking, turn)) {
-        status = write_markup(writer, chat->silent_suffix);
-    }
+    free(words.owned);
     return status == OR_OK ? write_markup(writer, markup->after) : status;
 }
 
@@ -337,6 +293,24 @@ const char *or_chat_opening(const or_chat_t *chat, uint32_t thinking)
     return usual                         ? chat->opening
            : thinking == OR_THINKING_OFF ? chat->opening_silent
                                          : chat->opening_thinking;
+}
+
+// Name the word of a system message that the template would take out.
+static or_status_t check_switches(const or_chat_t *chat, const or_chat_turn_t *turns, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < sizeof chat->switches / sizeof *chat->switches; k++) {
+            const char *word = chat->switches[k];
+            if (word != NULL && is_role(&turns[i], "system") && turns[i].length > 0 &&
+                memmem(turns[i].content, turns[i].length, word, strlen(word)) != NULL) {
+                return or_fail(OR_ERR_INVALID,
+                               "message %zu: the chat template %s takes %s in a system message for "
+                               "a switch, which is not supported: leave it out",
+                               i + 1, chat->name, word);
+            }
+        }
+    }
+    return OR_OK;
 }
 
 static or_status_t check_thinking(const or_chat_t *chat, uint32_t thinking)
@@ -377,10 +351,15 @@ or_status_t or_chat_tokenize(const or_chat_t *chat, const or_vocab_t *vocab, uin
         status = check_order(chat, turns, count);
     }
     if (status == OR_OK) {
+        status = check_switches(chat, turns, count);
+    }
+    if (status == OR_OK) {
         status = check_thinking(chat, thinking);
     }
     writer_t writer = {.vocab = vocab, .thinking = thinking};
-    if (status == OR_OK && (chat->begins || or_vocab_adds_bos(vocab))) {
+    // A preface begins the text itself, as GLM's [gMASK]<sop> does.
+    const bool asked = chat->preface == NULL && or_vocab_adds_bos(vocab);
+    if (status == OR_OK && (chat->begins || asked)) {
         status = write_token(&writer, vocab->bos);
     }
     const char *preface = preface_of(chat, thinking);

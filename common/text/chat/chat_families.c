@@ -7,8 +7,16 @@
 
 // ---- how answers are written ----
 
-static const or_chat_reply_t thinks = {
-    .marks = {{"<think>", OR_CHAT_MARK_REASONING}, {"</think>", OR_CHAT_MARK_ANSWER}}};
+#define THINK_MARKS                                                                                \
+    {"<think>", OR_CHAT_MARK_REASONING},                                                           \
+    {                                                                                              \
+        "</think>", OR_CHAT_MARK_ANSWER                                                            \
+    }
+static const or_chat_reply_t thinks = {.marks = {THINK_MARKS}};
+
+// The prompt does not end its last line: the model does that, before it thinks.
+static const or_chat_reply_t thinks_on_a_line = {.marks = {THINK_MARKS},
+                                                 .drops_first_spaces = true};
 
 // Messages for three channels, one behind the other. Only "final" is for the user, or a message without a channel.
 static const or_chat_reply_t harmony = {.marks = {{"<|start|>", OR_CHAT_MARK_HEADER},
@@ -47,6 +55,12 @@ static const or_chat_reply_t command = {.marks = {{"<|START_THINKING|>", OR_CHAT
     "Knowledge cutoff: 2024-06\n\nReasoning: " effort "\n\n# Valid channels: analysis, "           \
     "commentary, final. Channel must be included for every message.<|end|>"
 
+#define TULU_TURNS                                                                                 \
+    .system = {.before = "<|system|>\n", .after = "\n"},                                           \
+    .user = {.before = "<|user|>\n", .after = "\n"},                                               \
+    .assistant = {.before = "<|assistant|>\n", .after = EOS "\n"}, .opening = "<|assistant|>\n",   \
+    .order = OR_CHAT_USER_LAST
+
 // DeepSeek's models differ in what stands before an answer.
 #define DEEPSEEK(before_answers, opens)                                                            \
     .system = {.before = "", .after = ""}, .user = {.before = "<｜User｜>", .after = ""},          \
@@ -56,9 +70,16 @@ static const or_chat_reply_t command = {.marks = {{"<|START_THINKING|>", OR_CHAT
 const or_chat_t or_chat_families[] = {
     {.name = "chatml",
      .marks = {"<|im_start|>", "<|im_end|>"},
-     .never = {"<|im_sep|>", "</think>"}, // phi-4, and those that think
+     .never = {"<|im_sep|>", "</think>", "<|tool_list_start|>"}, // phi-4, those that think, lfm2
      CHATML_TURNS,
      .opening = "<|im_start|>assistant\n"},
+    {.name = "lfm2",
+     .marks = {"<|im_start|>", "<|tool_list_start|>"},
+     .never = {"</think>"},
+     .head = {.before = "<|im_start|>system\n", .after = "<|im_end|>\n", .skips_empty = true},
+     CHATML_TURNS,
+     .opening = "<|im_start|>assistant\n",
+     .begins = true},
     {.name = "qwen3-thinking", // and others that are made to think
      .marks = {"<|im_start|>", "assistant\\n<think>\\n' }}", "reasoning_content"},
      .never = {"<think></think>"}, // nemotron 3
@@ -101,7 +122,7 @@ const or_chat_t or_chat_families[] = {
                         "Reasoning Mode: /think\n\n## Custom Instructions\n\n",
               .after = "\n\n<|im_end|>\n",
               .skips_empty = true,
-              .drops_spaces = true},
+              .drops_spaces_behind = true},
      .system = {.before = "<|im_start|>system\n", .after = "<|im_end|>\n"},
      .user = {.before = "<|im_start|>user\n", .after = "<|im_end|>\n"},
      .assistant = {.before = "<|im_start|>assistant\n",
@@ -109,6 +130,7 @@ const or_chat_t or_chat_families[] = {
                    .drops_lines = true},
      .opening = "<|im_start|>assistant\n",
      .thinks = true,
+     .switches = {"/no_think", "/think"},
      .system_place = OR_CHAT_SYSTEM_FIRST,
      .reply = &thinks},
     {.name = "qwen3",
@@ -153,6 +175,7 @@ const or_chat_t or_chat_families[] = {
                        .drops_spaces = true},
      .begins = true,
      .order = OR_CHAT_ANSWERS,
+     .thoughts = OR_CHAT_THOUGHTS_CUT,
      .reply = &gemma_channels},
     {.name = "deepseek-v3",
      .marks = {"<｜User｜>", "<｜Assistant｜>"},
@@ -214,7 +237,7 @@ const or_chat_t or_chat_families[] = {
      .silent_suffix = "/nothink",
      .order = OR_CHAT_USER_LAST,
      .thoughts = OR_CHAT_THOUGHTS_GO,
-     .reply = &thinks},
+     .reply = &thinks_on_a_line},
     {.name = "glm-4.7",
      .marks = {"[gMASK]<sop>", "clear_thinking"},
      .preface = "[gMASK]<sop>",
@@ -267,14 +290,15 @@ const or_chat_t or_chat_families[] = {
      .assistant = {.before = "<|start_of_role|>assistant<|end_of_role|>",
                    .after = "<|end_of_text|>\n"},
      .opening = "<|start_of_role|>assistant<|end_of_role|>"},
-    {.name = "olmo2", // and tulu, falcon 3
+    {.name = "olmo2", // which writes a begin token
+     .marks = {"<|assistant|>", "['content'] + '", "['content'] + eos_token + '", "bos_token"},
+     .never = {"[gMASK]"},
+     TULU_TURNS,
+     .begins = true},
+    {.name = "tulu", // and falcon 3
      .marks = {"<|user|>", "<|assistant|>", "['content'] + '", "['content'] + eos_token + '"},
      .never = {"[gMASK]"},
-     .system = {.before = "<|system|>\n", .after = "\n"},
-     .user = {.before = "<|user|>\n", .after = "\n"},
-     .assistant = {.before = "<|assistant|>\n", .after = EOS "\n"},
-     .opening = "<|assistant|>\n",
-     .order = OR_CHAT_USER_LAST},
+     TULU_TURNS},
     {.name = "ernie4.5",
      .marks = {"<|begin_of_sentence|>", "Assistant: ", "sep_token"},
      .preface = "<|begin_of_sentence|>",
@@ -364,7 +388,8 @@ const or_chat_t or_chat_families[] = {
          "phi", // its templates write newlines behind these tokens, and its tokenizer drops them there
      .marks = {"<|user|>", "<|assistant|>", "<|end|>"},
      .never = {"\\n<|end|>"}, // apriel
-     .system = {.before = "<|system|>", .after = "<|end|>", .drops_spaces = true},
+     .system =
+         {.before = "<|system|>", .after = "<|end|>", .skips_empty = true, .drops_spaces = true},
      .user = {.before = "<|user|>", .after = "<|end|>", .drops_spaces = true},
      .assistant = {.before = "<|assistant|>", .after = "<|end|>", .drops_spaces = true},
      .opening = "<|assistant|>"},

@@ -17,6 +17,7 @@ typedef struct {
     bool skips_empty;  // a turn without words is left out
     bool drops_spaces; // white space around the words is dropped
     bool drops_lines;  // empty lines before the words are dropped
+    bool drops_spaces_behind;
 } or_chat_markup_t;
 
 typedef enum {
@@ -40,6 +41,7 @@ typedef enum {
     OR_CHAT_THOUGHTS_STAY,
     OR_CHAT_THOUGHTS_GO,       // the words begin behind the last end of a thought
     OR_CHAT_THOUGHTS_GO_LINES, // ... and behind the empty lines that follow it
+    OR_CHAT_THOUGHTS_CUT,      // what stands from the reply's first mark to its second is cut out
 } or_chat_thoughts_t;
 
 struct or_chat {
@@ -57,7 +59,9 @@ struct or_chat {
     // What is otherwise if the model shall think, or shall not; NULL: it cannot be told to.
     const char *opening_thinking, *opening_silent;
     or_chat_markup_t head_thinking; // instead of head, always; .before NULL: head it is
-    const char *silent_suffix;      // behind a user's words that do not end with it; NULL: none
+    // Words that the template takes out of a system message, and does otherwise for. Such a message is refused.
+    const char *switches[2];
+    const char *silent_suffix; // behind a user's words that do not end with it; NULL: none
     const char *preface_low, *preface_high; // instead of the preface; NULL: there are no efforts
     or_chat_system_t system_place;
     bool begins;    // a begin token comes first even where the file does not ask for one
@@ -68,6 +72,17 @@ struct or_chat {
 
 extern const or_chat_t or_chat_families[];
 extern const size_t or_chat_family_count;
+
+// The words of a turn, borrowed from it or `owned`, which the caller frees.
+typedef struct {
+    const char *text;
+    size_t length;
+    char *owned; // NULL: nothing
+} or_chat_words_t;
+
+// The words of a turn as the family's template keeps them within this markup. OR_ERR_NO_MEMORY.
+or_status_t or_chat_words(const or_chat_t *chat, const or_chat_turn_t *turn,
+                          const or_chat_markup_t *markup, or_chat_words_t *words);
 
 // The opening for an or_thinking_t; NULL: the family has none.
 const char *or_chat_opening(const or_chat_t *chat, uint32_t thinking);

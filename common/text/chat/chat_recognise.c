@@ -77,15 +77,27 @@ const char *or_chat_name(const or_chat_t *chat)
     return chat->name;
 }
 
+static bool holds_piece(const char *text, const char *piece, size_t length)
+{
+    return text != NULL && holds(text, strlen(text), piece, length);
+}
+
 // Does a family write this?
 static bool is_written(const or_chat_t *family, const char *piece, size_t length)
 {
-    const char *const texts[] = {
-        family->preface,         family->head.before, family->head.after, family->system.before,
-        family->system.after,    family->user.before, family->user.after, family->assistant.before,
-        family->assistant.after, family->opening};
+    const or_chat_markup_t *const turns[] = {&family->head, &family->head_thinking, &family->system,
+                                             &family->user, &family->assistant};
+    const char *const texts[] = {family->preface, family->opening, family->opening_thinking,
+                                 family->opening_silent};
+    for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
+        if (holds_piece(turns[i]->before, piece, length) ||
+            holds_piece(turns[i]->lead, piece, length) ||
+            holds_piece(turns[i]->after, piece, length)) {
+            return true;
+        }
+    }
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (texts[i] != NULL && holds(texts[i], strlen(texts[i]), piece, length)) {
+        if (holds_piece(texts[i], piece, length)) {
             return true;
         }
     }
@@ -98,22 +110,36 @@ static bool is_written(const or_chat_t *family, const char *piece, size_t length
     return false;
 }
 
+static bool begins_with(const char *piece, size_t length, const char *begin)
+{
+    size_t count = strlen(begin);
+    return length >= count && memcmp(piece, begin, count) == 0;
+}
+
+static bool ends_with(const char *piece, size_t length, const char *end)
+{
+    size_t count = strlen(end);
+    return length >= count && memcmp(piece + length - count, end, count) == 0;
+}
+
+// <|im_end|>, Gemma 4's <|tool_call> and <tool_call|>, DeepSeek's <｜User｜>: nothing but markup looks like this.
+static bool has_bars(const char *piece, size_t length)
+{
+    return length > 3 && piece[0] == '<' && piece[length - 1] == '>' &&
+           (begins_with(piece, length, "<|") || ends_with(piece, length, "|>") ||
+            begins_with(piece, length, "<｜") || ends_with(piece, length, "｜>"));
+}
+
 bool or_chat_is_markup(const char *piece, size_t length)
 {
     // Tokens that end or begin a text, and what only templates with tools write.
-    static const char *const others[] = {"<|eom_id|>",
-                                         "<|begin_of_text|>",
-                                         "<|end_of_text|>",
-                                         "<|endoftext|>",
-                                         "<s>",
-                                         "</s>",
-                                         "<bos>",
-                                         "<eos>",
-                                         "<|return|>",
-                                         "<|call|>",
-                                         "<|constrain|>",
-                                         "<|observation|>",
-                                         "<｜begin▁of▁sentence｜>"};
+    static const char *const others[] = {
+        "<s>",         "</s>",         "<bos>",           "<eos>",
+        "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>",
+        "<arg_key>",   "</arg_key>",   "<arg_value>",     "</arg_value>"};
+    if (has_bars(piece, length)) {
+        return true;
+    }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (strlen(others[i]) == length && memcmp(others[i], piece, length) == 0) {
             return true;

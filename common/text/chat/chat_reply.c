@@ -90,6 +90,7 @@ void or_chat_reader_init(or_chat_reader_t *reader, const or_chat_t *chat, uint32
     }
     const char *opening = or_chat_opening(chat, thinking);
     read_opening(reader, opening != NULL ? opening : chat->opening);
+    reader->fresh = reader->fresh || reader->reply->drops_first_spaces;
     if (reader->reply->in_header) {
         begin_header(reader, false);
     }
@@ -207,19 +208,33 @@ or_status_t or_chat_reader_text(or_chat_reader_t *reader, const char *bytes, siz
     return status;
 }
 
+// The mark that is this token, or -1.
+static int mark_of(const or_chat_reader_t *reader, int32_t id)
+{
+    for (int i = 0; reader->reply != NULL && i < OR_CHAT_MARKS_MAX; i++) {
+        if (reader->ids[i] == id && id != OR_TOKEN_NONE) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+bool or_chat_reader_is_mark(const or_chat_reader_t *reader, int32_t id)
+{
+    return mark_of(reader, id) >= 0;
+}
+
 or_status_t or_chat_reader_token(or_chat_reader_t *reader, int32_t id, or_chat_take_t take,
                                  void *context, bool *is_mark)
 {
-    *is_mark = false;
-    for (size_t i = 0; reader->reply != NULL && i < OR_CHAT_MARKS_MAX; i++) {
-        if (reader->ids[i] == id && id != OR_TOKEN_NONE) {
-            or_status_t status = release_held(reader, take, context);
-            take_mark(reader, reader->reply->marks[i].kind);
-            *is_mark = true;
-            return status;
-        }
+    int mark = mark_of(reader, id);
+    *is_mark = mark >= 0;
+    if (mark < 0) {
+        return OR_OK;
     }
-    return OR_OK;
+    or_status_t status = release_held(reader, take, context);
+    take_mark(reader, reader->reply->marks[mark].kind);
+    return status;
 }
 
 or_status_t or_chat_reader_finish(or_chat_reader_t *reader, or_chat_take_t take, void *context)

@@ -34,6 +34,7 @@ typedef struct {
     } marks[OR_CHAT_MARKS_MAX];
     const char *thoughts[2]; // headers of thoughts
     bool in_header;          // the answer begins inside a header
+    bool drops_first_spaces; // white space before its first word belongs to no part
 } or_chat_reply_t;
 
 typedef struct {
@@ -56,6 +57,8 @@ typedef or_status_t (*or_chat_take_t)(void *context, or_chat_part_t part, const 
 // Begin an answer behind a family's prompt for this or_thinking_t. `chat` NULL: a text that is no conversation. Borrows both.
 void or_chat_reader_init(or_chat_reader_t *reader, const or_chat_t *chat, uint32_t thinking,
                          const or_vocab_t *vocab);
+// Is this token a mark? Then text that is not taken yet belongs before it.
+bool or_chat_reader_is_mark(const or_chat_reader_t *reader, int32_t id);
 // Take a token before its text. *is_mark: it has no text, and the next part begins. Fails as `take` does.
 or_status_t or_chat_reader_token(or_chat_reader_t *reader, int32_t id, or_chat_take_t take,
                                  void *context, bool *is_mark);

@@ -152,6 +152,19 @@ static void white_space_around_words(void **state)
     }
 }
 
+// Some templates leave a turn out where it has no words.
+static void messages_without_words(void **state)
+{
+    (void)state;
+    static const or_chat_turn_t turns[] = {TURN("system", ""), TURN("user", "Hello")};
+    assert_prompt("vocab/phi-3.gguf", "phi", turns, 2, "<s><|user|>Hello<|end|><|assistant|>");
+    assert_prompt("vocab/gpt-2.gguf", "lfm2", turns, 2,
+                  "<|endoftext|><|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n");
+    assert_prompt("vocab/qwen2.gguf", "chatml", turns, 2,
+                  "<|im_start|>system\n<|im_end|>\n<|im_start|>user\nHello<|im_end|>\n"
+                  "<|im_start|>assistant\n");
+}
+
 // GPT-2's file has a begin token and does not ask for it.
 static void a_family_may_want_the_begin_token_alone(void **state)
 {
@@ -161,6 +174,20 @@ static void a_family_may_want_the_begin_token_alone(void **state)
                   "<|endoftext|>[INST]Hello[/INST]");
     assert_prompt("vocab/gpt-2.gguf", "chatml", turns, 1,
                   "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n");
+    assert_prompt("vocab/gpt-2.gguf", "olmo2", turns, 1,
+                  "<|endoftext|><|user|>\nHello\n<|assistant|>\n");
+    assert_prompt("vocab/gpt-2.gguf", "tulu", turns, 1, "<|user|>\nHello\n<|assistant|>\n");
+}
+
+// This file asks for a begin token.
+static void a_preface_begins_the_text_itself(void **state)
+{
+    (void)state;
+    static const or_chat_turn_t turns[] = {TURN("user", "Hello")};
+    assert_prompt("vocab/llama-spm.gguf", "ernie4.5", turns, 1,
+                  "<|begin_of_sentence|>User: Hello\nAssistant: ");
+    assert_prompt("vocab/llama-spm.gguf", "glm-4.7", turns, 1,
+                  "[gMASK]<sop><|user|>Hello<|assistant|><think>");
 }
 
 // -- content stays text
@@ -324,6 +351,19 @@ static void user_defined_markup_of_any_family_stays_text(void **state)
                                           {"<|end_of_role|>", 0, USER},
                                           {"<|begin_of_sentence|>", 0, USER},
                                           {"<|end_of_sentence|>", 0, USER},
+                                          {"<|tool_call>", 0, USER},
+                                          {"<tool_call|>", 0, USER},
+                                          {"<|tool_response>", 0, USER},
+                                          {"<tool_response|>", 0, USER},
+                                          {"<|\"|>", 0, USER},
+                                          {"<|think|>", 0, USER},
+                                          {"<｜tool▁calls▁begin｜>", 0, USER},
+                                          {"<tool_call>", 0, USER},
+                                          {"</tool_call>", 0, USER},
+                                          {"<tool_response>", 0, USER},
+                                          {"</tool_response>", 0, USER},
+                                          {"<arg_key>", 0, USER},
+                                          {"</arg_value>", 0, USER},
                                           {"user", -1, TEXT}};
     or_vocab_t *vocab = NULL;
     assert_int_equal(test_make_vocab(tokens, COUNT(tokens),
@@ -381,7 +421,27 @@ static void orders_without_words_are_refused(void **state)
     or_vocab_destroy(&vocab);
 }
 
-// What a family's models cannot do is refused, and what they do anyhow is not.
+// SmolLM 3's template takes these words out, and thinks or does not.
+static void switches_in_a_system_message_are_refused(void **state)
+{
+    (void)state;
+    static const or_chat_turn_t off[] = {TURN("system", "Be /no_think brief"), TURN("user", "a")};
+    static const or_chat_turn_t on[] = {TURN("system", "/think"), TURN("user", "a")};
+    static const or_chat_turn_t said[] = {TURN("system", "think"), TURN("user", "a/no_think")};
+    int32_t *ids = NULL;
+    size_t count;
+    or_vocab_t *vocab = open_vocab("vocab/qwen2.gguf");
+    assert_refused(vocab, "smollm3", off, 2,
+                   "message 1: the chat template smollm3 takes /no_think");
+    assert_refused(vocab, "smollm3", on, 2, "takes /think in a system message");
+    assert_int_equal(
+        or_chat_tokenize(family("smollm3"), vocab, OR_THINKING_USUAL, said, 2, &ids, &count),
+        OR_OK);
+    free(ids);
+    or_vocab_destroy(&vocab);
+}
+
+// A family refuses what its models cannot do, and not what they do anyhow.
 static void thinking_that_a_family_cannot_do_is_refused(void **state)
 {
     (void)state;
@@ -455,7 +515,12 @@ static void templates_are_told_apart(void **state)
         {"'<|start_of_role|>user<|end_of_role|>' + message['content']", "granite"},
         {"'<|user|>\n' + message['content'] + '\n' '<|assistant|>\n' + message['content'] + "
          "eos_token + '\n'",
+         "tulu"},
+        {"{{ bos_token }} '<|user|>\n' + message['content'] + '\n' '<|assistant|>\n' + "
+         "message['content'] + eos_token + '\n'",
          "olmo2"},
+        {"ns.system_prompt + '<|tool_list_start|>' ... '<|im_start|>' + role + '<|im_end|>'",
+         "lfm2"},
         {"set sep_token ... cls_token = \"<|begin_of_sentence|>\" ... \"Assistant: \" + sep_token",
          "ernie4.5"},
         {"'<<SYS>>\\n' + system ... bos_token + '[INST] ' + content.strip() + ' [/INST]'",
@@ -494,7 +559,7 @@ static void others_are_refused(void **state)
     const or_chat_t *chat = NULL;
     for (size_t i = 0; i < COUNT(unknown); i++) {
         assert_int_equal(recognise(unknown[i], &chat), OR_ERR_UNSUPPORTED);
-        assert_non_null(strstr(or_error_text(), "--chat-template: chatml, qwen3-thinking, "));
+        assert_non_null(strstr(or_error_text(), "--chat-template: chatml, lfm2, qwen3-thinking, "));
     }
     assert_int_equal(recognise(NULL, &chat), OR_ERR_NOT_FOUND);
     assert_non_null(strstr(or_error_text(), "--chat-template"));
@@ -510,10 +575,13 @@ int main(void)
         cmocka_unit_test(turns_end_where_the_models_end_them),
         cmocka_unit_test(white_space_around_words),
         cmocka_unit_test(a_family_may_want_the_begin_token_alone),
+        cmocka_unit_test(a_preface_begins_the_text_itself),
+        cmocka_unit_test(messages_without_words),
         cmocka_unit_test(markup_as_content_stays_text),
         cmocka_unit_test(user_defined_markup_stays_text),
         cmocka_unit_test(user_defined_markup_of_any_family_stays_text),
         cmocka_unit_test(orders_without_words_are_refused),
+        cmocka_unit_test(switches_in_a_system_message_are_refused),
         cmocka_unit_test(thinking_that_a_family_cannot_do_is_refused),
         cmocka_unit_test(templates_are_told_apart),
         cmocka_unit_test(others_are_refused),
