@@ -240,6 +240,7 @@ int or_cuda_copy(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
 int or_cuda_fetch(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
 {
     int status = enter(cuda);
+    cuda->overlaps = false; // weights that change may not be read before other kernels are awaited
     if (status != OR_CUDA_OK || bytes == 0)
         return status;
     return told(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, cuda->fetches));

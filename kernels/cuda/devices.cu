@@ -33,13 +33,23 @@ uint32_t or_cuda_count(void)
     return told(cudaGetDeviceCount(&count)) == OR_CUDA_OK ? (uint32_t)count : 0;
 }
 
-// Hopper and later, with CUDA 12.4 or later as recordings want it.
+// All kernels are compiled for what this one is.
+OR_GLOBAL void do_nothing(void)
+{
+}
+
+// Hopper and later, with CUDA 12.4 or later as recordings want it, and with code for Hopper: in what the driver makes of code for
+// older cards kernels do not await one another (or_await_before).
 bool or_cuda_overlaps(int index)
 {
     int major = 0, driver = 0;
-    return told(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index)) ==
+    cudaFuncAttributes code = {};
+    return CUDART_VERSION >= 12040 && told(cudaSetDevice(index)) == OR_CUDA_OK &&
+           told(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index)) ==
                OR_CUDA_OK &&
-           told(cudaDriverGetVersion(&driver)) == OR_CUDA_OK && major >= 9 && driver >= 12040;
+           told(cudaDriverGetVersion(&driver)) == OR_CUDA_OK &&
+           told(cudaFuncGetAttributes(&code, do_nothing)) == OR_CUDA_OK && major >= 9 &&
+           driver >= 12040 && code.ptxVersion >= 90;
 }
 
 int or_cuda_describe(uint32_t index, or_cuda_description_t *description)

@@ -221,7 +221,7 @@ void or_gpu_project_all(or_model_t *model, const or_cuda_rows_t *x,
     const or_gpu_functions_t *f = gpu->functions;
     uint32_t alike = count_alike(projections, count, groups != NULL);
     const bool beside = rows <= OR_CUDA_FEW_ROWS;
-    const bool apart = gpu->tensor == NULL && (!beside || alike < count);
+    const bool apart = gpu->tensor == NULL && count > 1 && (!beside || alike < count);
     if (apart) {
         or_gpu_keep(gpu, f->part(gpu->cuda));
     }
