@@ -12,12 +12,15 @@ SOUND = {"common/base/a.h": HEADER, "common/base/a.c": SOURCE, "coordinator/b.c"
 MANY = " ".join(["word"] * 30)
 LAYOUT = {"common/base may not include": {"common/base/a.c": '#include "coordinator/b.h"\n', "coordinator/b.h": "#pragma once\n"},
           "is not a rooted path": {"common/base/a.c": '#include "a.h"\n'},
-          "a.h does not compile alone": {"common/base/a.h": "size_t or_a(void);\n"},
+          "c.h does not compile alone": {"common/base/c.h": "size_t or_c(void);\n",
+                                         "common/base/c.c": '// Adds.\n#include <stddef.h>\n#include "common/base/c.h"\n'},
           "a.c: 501 lines of a product file": {"common/base/a.c": "\n" * 501},
           "a.h: 31 prototypes of a header": {"common/base/a.h": "".join(f"int or_{i}(void);\n" for i in range(31))},
           "common/base: 31 files of a folder": {f"common/base/{i}.txt": "" for i in range(29)},
           "tests/many: 31 files of a folder": {f"tests/many/{i}.py": "" for i in range(31)}}
-SMALL = {"a test may be long": {"common/base/a_test.c": "\n" * 501}, "patches are aside": {f"tests/many/{i}.patch": "" for i in range(40)}}
+SMALL = {"the build compiles what a source includes first": {"common/base/a.h": "size_t or_a(void);\n"},
+         "a test may be long": {"common/base/a_test.c": "\n" * 501},
+         "patches are aside": {f"tests/many/{i}.patch": "" for i in range(40)}}
 WORDS = {"common: 1 of 3 comments begin as fragments do": {"common/base/a.c": SOURCE.replace("The sum is", "What is summed is")},
          "common: 1 header sentences have over 30 words": {"common/base/a.h": HEADER.replace("Add two", f"Add {MANY} two")},
          "coordinator: 1 of 1 comments": {"coordinator/b.c": "// Of the sum.\n"},
