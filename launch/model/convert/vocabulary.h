@@ -85,6 +85,8 @@ typedef struct {
     or_gguf_string_t left, right;
 } or_hf_merge_t;
 bool or_hf_read_merge(const json_t *json, or_hf_merge_t *merge);
+// Return the bytes of the longest token: a merge that makes more makes no token.
+size_t or_hf_longest_piece(const or_hf_tokens_t *tokens);
 
 // Check a tokenizer over characters, and whether it puts a space before a text. OR_ERR_UNSUPPORTED.
 or_status_t or_hf_check_characters(or_json_t tokenizer, bool *adds_space);
