@@ -21,6 +21,7 @@ typedef struct {
     or_json_t added;           // added_tokens.json beside that; object NULL: there is none
     or_json_t settings;        // tokenizer_config.json; object NULL: there is none
     or_json_t config;          // config.json
+    or_json_t text;            // its part about the model of text, or all of it
     or_json_t generation;      // generation_config.json; object NULL: there is none
     const char *chat_template; // chat_template.jinja; NULL: as `settings` have it
     uint32_t size;     // tokens that the model has; those that the tokenizer lacks are padding
