@@ -194,18 +194,20 @@ static or_status_t await_batch(or_kept_experts_t *k, batch_t *batch)
 
 // ---- a pass ----
 
-void or_kept_experts_begin(or_kept_experts_t *k, uint32_t rows)
+or_status_t or_kept_experts_begin(or_kept_experts_t *k, uint32_t rows)
 {
     if (k == NULL) {
-        return;
+        return OR_OK;
     }
-    await_batch(k, &k->ahead); // the last pass ended early
+    // If the last pass ended early its experts have slots by now, so that nobody would ask for them again.
+    or_status_t ahead = await_batch(k, &k->ahead);
     or_expert_slots_begin(k->slots);
     memset(k->fresh, 0, (size_t)k->layers * k->experts * sizeof *k->fresh);
     k->before = k->all;
     k->reads_ahead =
         k->slot_count >= 2 * (uint64_t)k->experts &&
         (uint64_t)rows * k->model->shape.experts_used >= AHEAD_TIMES * (uint64_t)k->experts;
+    return ahead;
 }
 
 // Read all experts of the next layer that has some, behind what is needed now.

@@ -41,8 +41,9 @@ or_status_t or_kept_experts_create(or_model_t *model, const or_expert_layout_t *
 // Free it, after the reader, which may still write to it.
 void or_kept_experts_destroy(or_kept_experts_t **kept_p);
 
-// A pass of so many rows begins. NULL: nothing happens.
-void or_kept_experts_begin(or_kept_experts_t *kept, uint32_t rows);
+// A pass of so many rows begins. What the last one has left to be read is waited for. OR_ERR_IO: the file is lost. NULL: nothing
+// happens.
+or_status_t or_kept_experts_begin(or_kept_experts_t *kept, uint32_t rows);
 // Have these experts of a layer in memory, `count` with repetitions, until or_kept_experts_let_go. OR_ERR_IO: the file is lost.
 or_status_t or_kept_experts_need(or_kept_experts_t *kept, uint32_t layer, const uint32_t *chosen,
                                  uint32_t count);

@@ -337,11 +337,9 @@ or_status_t or_streamed_enter(or_streamed_t *s, uint32_t layer)
     return OR_OK;
 }
 
-void or_streamed_expect(or_streamed_t *s, uint32_t rows)
+or_status_t or_streamed_expect(or_streamed_t *s, uint32_t rows)
 {
-    if (s != NULL) {
-        or_kept_experts_begin(s->kept, rows);
-    }
+    return s == NULL ? OR_OK : or_kept_experts_begin(s->kept, rows);
 }
 
 or_status_t or_streamed_experts(or_streamed_t *s, const uint32_t *chosen, uint32_t count)

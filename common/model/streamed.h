@@ -32,8 +32,8 @@ or_status_t or_streamed_create(or_model_t *model, uint64_t memory, bool strict,
                                or_streamed_t **streamed_p);
 void or_streamed_destroy(or_streamed_t **streamed_p);
 
-// Say how many rows the pass has that begins.
-void or_streamed_expect(or_streamed_t *streamed, uint32_t rows);
+// Say how many rows the pass has that begins. OR_ERR_IO: the packed file is lost. NULL: OR_OK.
+or_status_t or_streamed_expect(or_streamed_t *streamed, uint32_t rows);
 // Wait until the matrices of a layer of the stage are there, all but experts, until the next call. OR_ERR_IO: the packed file is lost.
 // NULL, or a layer that is always there: OR_OK.
 or_status_t or_streamed_enter(or_streamed_t *streamed, uint32_t layer);

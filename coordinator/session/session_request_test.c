@@ -40,23 +40,35 @@ static or_vocab_t *make_vocab(uint32_t suppressed)
     return vocab;
 }
 
+// A request whose prompt is two tokens.
+static or_generate_request_t plain_request(void)
+{
+    static const uint32_t prompt[] = {1, 2};
+    return (or_generate_request_t){.max_tokens = 4,
+                                   .sampling = or_sampling_default(),
+                                   .prompt_tokens = prompt,
+                                   .prompt_token_count = 2,
+                                   .draft_method = OR_DRAFT_COUPLED,
+                                   .accept_rule = OR_ACCEPT_COUPLED,
+                                   .draft_nodes = 1,
+                                   .draft_depth = 1};
+}
+
+static or_status_t ask(const or_vocab_t *vocab, const or_generate_request_t *request,
+                       or_csession_t **session_p)
+{
+    const or_session_target_t target = {.vocab = vocab};
+    return or_csession_create(&target, (or_session_id_t){1}, (or_peer_t){0}, "ada", request,
+                              session_p);
+}
+
 static or_status_t make_session(const or_vocab_t *vocab, const or_logit_bias_t *bias,
                                 uint32_t count, or_csession_t **session_p)
 {
-    static const uint32_t prompt[] = {1, 2};
-    const or_session_target_t target = {.vocab = vocab};
-    or_generate_request_t request = {.max_tokens = 4,
-                                     .sampling = or_sampling_default(),
-                                     .prompt_tokens = prompt,
-                                     .prompt_token_count = 2,
-                                     .draft_method = OR_DRAFT_COUPLED,
-                                     .accept_rule = OR_ACCEPT_COUPLED,
-                                     .draft_nodes = 1,
-                                     .draft_depth = 1};
+    or_generate_request_t request = plain_request();
     request.sampling.bias = bias;
     request.sampling.bias_count = count;
-    return or_csession_create(&target, (or_session_id_t){1}, (or_peer_t){0}, "ada", &request,
-                              session_p);
+    return ask(vocab, &request, session_p);
 }
 
 static void suppressed_tokens_are_banned(void **state)
@@ -108,45 +120,28 @@ static void too_many_together_are_refused(void **state)
 static void a_reader_is_known_and_stands_for_a_conversation(void **state)
 {
     (void)state;
-    static const uint32_t prompt[] = {1, 2};
     static const or_chat_message_t messages[] = {{.role = "user"}};
     or_vocab_t *vocab = make_vocab(0);
-    const or_session_target_t target = {.vocab = vocab};
     or_csession_t *session = NULL;
-    or_generate_request_t request = {.max_tokens = 4,
-                                     .sampling = or_sampling_default(),
-                                     .prompt_tokens = prompt,
-                                     .prompt_token_count = 2,
-                                     .draft_method = OR_DRAFT_COUPLED,
-                                     .accept_rule = OR_ACCEPT_COUPLED,
-                                     .draft_nodes = 1,
-                                     .draft_depth = 1,
-                                     .reader = "qwen3"};
-    assert_int_equal(or_csession_create(&target, (or_session_id_t){1}, (or_peer_t){0}, "ada",
-                                        &request, &session),
-                     OR_OK);
+    or_generate_request_t request = plain_request();
+    request.reader = "qwen3";
+    assert_int_equal(ask(vocab, &request, &session), OR_OK);
     or_csession_destroy(&session);
     request.reader = "\xFF%s";
-    assert_int_equal(or_csession_create(&target, (or_session_id_t){1}, (or_peer_t){0}, "ada",
-                                        &request, &session),
-                     OR_ERR_INVALID);
+    assert_int_equal(ask(vocab, &request, &session), OR_ERR_INVALID);
     assert_non_null(strstr(or_error_text(), "not known here"));
     request.reader = "qwen3";
     request.prompt_token_count = 0;
     request.messages = messages;
     request.message_count = 1;
-    assert_int_equal(or_csession_create(&target, (or_session_id_t){1}, (or_peer_t){0}, "ada",
-                                        &request, &session),
-                     OR_ERR_INVALID);
+    assert_int_equal(ask(vocab, &request, &session), OR_ERR_INVALID);
     assert_non_null(strstr(or_error_text(), "not both"));
     assert_null(session);
     request.reader = NULL;
     request.message_count = 0;
     request.prompt_token_count = 2;
     request.thinking = OR_THINKING_HIGH + 1;
-    assert_int_equal(or_csession_create(&target, (or_session_id_t){1}, (or_peer_t){0}, "ada",
-                                        &request, &session),
-                     OR_ERR_INVALID);
+    assert_int_equal(ask(vocab, &request, &session), OR_ERR_INVALID);
     assert_non_null(strstr(or_error_text(), "no way of thinking"));
     or_vocab_destroy(&vocab);
 }

@@ -1,6 +1,7 @@
 """Helpers of the tests of the command: running it, its processes, the reference, and a bare ZeroMQ peer."""
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -186,6 +187,14 @@ class Cluster(Background):
                 break
         if self.endpoint is None:
             raise AssertionError("outrider up: " + self.end()[2])
+
+
+class Coordinator(Background):
+    """`outrider-coordinator` alone, on a free port."""
+
+    def __init__(self, *words, listen="tcp://127.0.0.1:*", **variables):
+        super().__init__("-m", TARGET, "--listen", listen, *words, program="outrider-coordinator", **variables)
+        self.endpoint = re.search(r"listening on (\S+)", self.hears("listening on")).group(1)
 
 
 class ZmtpDealer:

@@ -14,10 +14,12 @@ import time
 import unittest
 from pathlib import Path
 
-from cli import BIN, DRAFT, ENVIRONMENT, PATIENCE, TARGET, Cluster, children, generate, is_alive, outrider, stop, wait_until
+from cli import BIN, DRAFT, ENVIRONMENT, PATIENCE, TARGET, Background, Cluster, Coordinator, children, generate, is_alive, outrider, stop, wait_until
 
 DRAFTED, CORRECTED, PLAIN = "\x1b[32m", "\x1b[33m", "\x1b[0m"
 LONG = ("Tell me a long story", 6)  # question and seed of an answer that does not end by itself
+LONG_TOKENS = 480
+STEP_MS = 1000 * 3 * PATIENCE // LONG_TOKENS  # of a verifier with which that answer takes longer than whatever a test waits for
 
 
 def play(*turns):
@@ -218,41 +220,6 @@ class AtATerminal(unittest.TestCase):
             os.kill(terminal.pid, signal.SIGCONT)
             self.assertEqual(terminal.asks("hi")[0], written(play("hi"), "-n", 8, "-s", 6))
 
-    def test_keys_that_stop(self):
-        question, seed = LONG
-        with Terminal(*self.place, "-n", 480, "-s", seed, "--plain", "--no-color", "--chat-template", "none") as terminal:
-            wait_until(terminal.is_listening, "the editor")
-            terminal.types(question + "\r")
-            terminal.hears("\n")
-            terminal.hears("\n")  # a line of the answer is there
-            terminal.types("\x03")
-            figures = terminal.hears("> ")
-            count = int(re.search(r"(\d+) tokens?[, (]", figures)[1])
-            self.assertLess(count, 480)
-            self.assertIn("2 turns", terminal.says("/stats"))  # what came is kept
-            wait_until(terminal.is_listening, "the editor")
-            terminal.types("half a line\x03")
-            terminal.hears("Ctrl-C again")
-            terminal.hears("> ")
-            self.assertIn("2 turns", terminal.says("/stats"))  # it was not sent
-            terminal.types("\x03")
-            terminal.hears("Ctrl-C again")
-            terminal.hears("> ")
-            terminal.types("\x03")
-            self.assertEqual(terminal.ends(), 130)
-
-    def test_ctrl_c_again_and_again_ends_it(self):
-        question, seed = LONG
-        with Terminal(*self.place, "-n", 480, "-s", seed, "--plain", "--no-color", "--chat-template", "none") as terminal:
-            wait_until(terminal.is_listening, "the editor")
-            terminal.types(question + "\r")
-            terminal.hears("\n")
-            terminal.hears("\n")
-            end = time.monotonic() + PATIENCE
-            while terminal.read() and time.monotonic() < end:  # signals that come at once are one
-                terminal.types("\x03")
-            self.assertEqual(terminal.ends(), 130)
-
     def test_sigterm_ends_it_and_its_cluster(self):
         with Terminal("-n", 8) as terminal:
             roles = wait_until(lambda: children(terminal.pid), "its cluster")
@@ -260,6 +227,57 @@ class AtATerminal(unittest.TestCase):
             self.assertEqual(terminal.ends(), 130)
         for pid in roles.values():
             self.assertFalse(is_alive(pid))
+
+
+class WhileItAnswers(unittest.TestCase):
+    """Keys that are typed before an answer has ended. It cannot end earlier, however late they come: its verifier waits at each token."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.hub = Coordinator()
+        cls.addClassCleanup(cls.hub.__exit__)
+        verifier = Background("-m", TARGET, "--connect", cls.hub.endpoint, "--step-delay-ms", STEP_MS, program="outrider-verifier")
+        cls.addClassCleanup(verifier.__exit__)
+        verifier.hears("welcomed")
+
+    def asks_much(self):
+        """Return a terminal, in a `with` block, where some of a long answer stands."""
+        question, seed = LONG
+        terminal = Terminal("--connect", self.hub.endpoint, "-n", LONG_TOKENS, "-s", seed, "--plain", "--no-color", "--chat-template", "none")
+        self.enterContext(terminal)
+        wait_until(terminal.is_listening, "the editor")
+        terminal.types(question + "\r")
+        terminal.hears("\n")
+        wait_until(lambda: terminal.read() and terminal.seen.strip(), "some of the answer")
+        return terminal
+
+    def test_keys_that_stop(self):
+        terminal = self.asks_much()
+        terminal.types("\x03")
+        figures = terminal.hears("> ")
+        count = int(re.search(r"(\d+) tokens?[, (]", figures)[1])
+        self.assertIn(count, range(1, LONG_TOKENS))
+        self.assertIn("2 turns", terminal.says("/stats"))  # what came is kept
+        wait_until(terminal.is_listening, "the editor")
+        terminal.types("half a line\x03")
+        terminal.hears("Ctrl-C again")
+        terminal.hears("> ")
+        self.assertIn("2 turns", terminal.says("/stats"))  # it was not sent
+        terminal.types("\x03")
+        terminal.hears("Ctrl-C again")
+        terminal.hears("> ")
+        terminal.types("\x03")
+        self.assertEqual(terminal.ends(), 130)
+
+    def test_ctrl_c_again_and_again_ends_it(self):
+        """The coordinator, which stands still, does not confirm the first one: the second ends the answer and the program."""
+        terminal = self.asks_much()
+        stop(self.hub.process.pid)
+        self.addCleanup(os.kill, self.hub.process.pid, signal.SIGCONT)
+        end = time.monotonic() + PATIENCE
+        while terminal.read() and time.monotonic() < end:  # signals that come at once are one
+            terminal.types("\x03")
+        self.assertEqual(terminal.ends(), 130)
 
 
 if __name__ == "__main__":

@@ -10,16 +10,10 @@ import unittest
 from pathlib import Path
 
 from cli import DRAFT, TARGET
-from cli import Background, Cluster, call, of_rest, outrider, wait_until
+from cli import Background, Cluster, Coordinator, call, of_rest, outrider, wait_until
 
 SLOW = ["--step-delay-ms", 12]  # a text of 500 tokens holds its place for 6 s: programs that look at it have started by then
 LONG_TEXT = ["--plain", "-p", "Once upon a time", "-n", 500, "--temp", 0, "--ignore-eos"]
-
-
-class Coordinator(Background):
-    def __init__(self, *words, listen="tcp://127.0.0.1:*", **variables):
-        super().__init__("-m", TARGET, "--listen", listen, *words, program="outrider-coordinator", **variables)
-        self.endpoint = re.search(r"listening on (\S+)", self.hears("listening on")).group(1)
 
 
 def status(endpoint, code=0):

@@ -34,8 +34,11 @@ class Lines(unittest.TestCase):
         cls.out = cls.folder / "out.gguf"
         cls.tokenizer = line_tokenizer.make()
 
-    def convert(self, tokenizer, code=0):
-        checkpoints.write_json(self.folder / "config.json", CONFIG | {"vocab_size": len(tokenizer["model"]["vocab"])})
+    def convert(self, tokenizer, code=0, outer=None):
+        """Convert a vocabulary; `outer`: of a config whose part is that of the model of text, and which has these settings."""
+        config = CONFIG | {"vocab_size": len(tokenizer["model"]["vocab"])}
+        whole = config if outer is None else {"architectures": ["Gemma4ForConditionalGeneration"], "text_config": config, **outer}
+        checkpoints.write_json(self.folder / "config.json", whole)
         checkpoints.write_json(self.folder / "tokenizer.json", tokenizer)
         _, error = outrider("model", "convert", self.folder, self.out, "--vocab-only", "--force", code=code)
         return checkpoints.read_gguf(self.out)[0] if code == 0 else error
@@ -52,6 +55,15 @@ class Lines(unittest.TestCase):
         kinds = {token: kind for token, kind in zip(tokens, read["tokenizer.ggml.token_type"])}
         self.assertEqual({"<unk>": 2, "<eos>": 3, "<|turn>": 3, "<|channel>": 4, "<table>": 4, "<0x0A>": 6, "\n": 1}, {
             token: kinds[token] for token in ("<unk>", "<eos>", "<|turn>", "<|channel>", "<table>", "<0x0A>", "\n")})
+
+    def test_ends_of_a_config_with_a_part_of_text(self):
+        """A setting of the config itself counts before that of its part, which is 2 and 1, unless it is null."""
+        keys = "bos", "eos", "eot", "eom"
+        for outer, expected in (({}, [1, 2, None, None]), ({"eos_token_id": None}, [1, 2, None, None]), ({"eos_token_id": 6}, [1, 6, None, None]),
+                                ({"eos_token_id": [1, 6, 8], "bos_token_id": 5}, [5, 1, 6, 8])):
+            with self.subTest(outer=outer):
+                read = self.convert(self.tokenizer, outer=outer)
+                self.assertEqual(expected, [read.get(f"tokenizer.ggml.{key}_token_id") for key in keys])
 
     def test_ids_are_those_of_the_merges(self):
         self.convert(self.tokenizer)

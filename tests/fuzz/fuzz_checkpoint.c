@@ -92,6 +92,7 @@ static void convert(json_t *const *files, const or_sentencepiece_t *model, or_gg
                                          .added = named("added", files[3]),
                                          .settings = named("settings", files[2]),
                                          .config = named("config", files[0]),
+                                         .text = named("text", files[2]),
                                          .generation = named("generation", files[3]),
                                          .size = size,
                                          .keeps_merges = json_object_size(files[1]) % 2 == 1};

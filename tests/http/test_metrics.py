@@ -3,7 +3,7 @@ dashboard has data on a running cluster, and the counters are the sums of what c
 
 Method: a cluster, and Debian's Prometheus with the files of launch/prometheus, scraping it every second. Expressions are asked until each
 had a number, while completions of all kinds run: of Grafana's with its variables filled in, of an alert what stands before its comparison
-(nothing is wrong there; when alerts fire is tested on made-up series, alerts_test.yml). Counters are compared before and after completions
+(nothing is wrong there; when alerts fire is tested on made-up series, test_rules.py). Counters are compared before and after completions
 that nothing else runs beside.
 """
 import json
@@ -11,10 +11,9 @@ import re
 import threading
 import time
 import unittest
-from pathlib import Path
 
 from http_case import PROMPT, Cluster, Stream, text_of
-from prometheus import CONFIGURATION, ROOT, Prometheus, need_programs, promtool
+from prometheus import ROOT, Prometheus, need_programs, promtool
 
 PATIENCE = 40  # for all expressions to have had data
 COLON = "metric names should not contain ':'"
@@ -109,14 +108,6 @@ class Metrics(unittest.TestCase):
         self.assertEqual((code, said), (0, ""))
         _, said = promtool("check", "metrics", stdin=self.page().encode())
         self.assertEqual([line for line in said.splitlines() if not line.endswith(COLON)], [])
-
-    def test_the_configuration_is_valid(self):
-        code, said = promtool("check", "config", CONFIGURATION / "prometheus.yml")
-        self.assertEqual(code, 0, said)
-
-    def test_alerts_fire_where_they_should_and_nowhere_else(self):
-        code, said = promtool("test", "rules", Path(__file__).with_name("alerts_test.yml"))
-        self.assertEqual(code, 0, said)
 
     def test_counters_are_the_sums_of_what_clients_were_told(self):
         before = read_page(self.page())

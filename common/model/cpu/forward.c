@@ -280,8 +280,10 @@ or_status_t or_forward_run(or_model_t *model, uint32_t count)
     const or_ranks_t *ranks = model->ranks;
     model->experts.read = (or_model_reads_t){0};
     size_t bytes = (size_t)count * model->shape.width * sizeof *model->x;
-    or_streamed_expect(model->streamed, count);
-    or_status_t status = model->share.embeds ? OR_OK : ranks->take_over(ranks, model->x, bytes);
+    or_status_t status = or_streamed_expect(model->streamed, count);
+    if (status == OR_OK && !model->share.embeds) {
+        status = ranks->take_over(ranks, model->x, bytes);
+    }
     status = status != OR_OK ? status : run_steps(model, count);
     or_streamed_leave(model->streamed);
     if (status == OR_OK && model->share.has_head) {

@@ -3,60 +3,14 @@
 #include <string.h>
 
 #include "common/base/parts.h"
-#include "common/model/model_internal.h"
-
-// ---- sizes ----
-
-static uint32_t heads_here(const or_model_t *model)
-{
-    return or_span_length(model->share.heads);
-}
-
-// The elements of a head that are rotated, and of its query those that are not.
-static uint32_t rotated_dims(const or_model_t *model)
-{
-    return model->shape.head_dim - model->shape.latent;
-}
-
-static uint32_t plain_dims(const or_model_t *model)
-{
-    return model->shape.query_dim - rotated_dims(model);
-}
-
-static uint32_t longer(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
-// A rank without heads has no head of K and V either.
-static bool has_key(const or_model_t *model)
-{
-    return or_span_length(model->share.kv_heads) > 0;
-}
+#include "common/model/latent_sizes.h"
 
 // ---- memory ----
-
-typedef struct {
-    bool query_latent, entries;
-} quantised_t;
-
-// Are the rows read by quantised matrices in some layer?
-static quantised_t quantised_rows(const or_model_t *model)
-{
-    quantised_t quantised = {0};
-    for (uint32_t i = 0; i < or_span_length(model->share.layers); i++) {
-        const or_layer_t *layer = &model->layers[i];
-        quantised.query_latent = quantised.query_latent || layer->query.quantised;
-        quantised.entries =
-            quantised.entries || layer->key_up.quantised || layer->value_up.quantised;
-    }
-    return quantised;
-}
 
 static bool each_array(or_model_t *model, or_parts_t *each)
 {
     or_latent_t *latent = &model->latent;
-    const size_t heads = heads_here(model), rows = model->rows_max;
+    const size_t heads = or_latent_heads(model), rows = model->rows_max;
     const or_part_t parts[] = {
         OR_PART(latent->heads, rows * latent->heads_stride),
         OR_PART(latent->raised, heads * rows * latent->raised_stride),
@@ -72,13 +26,13 @@ bool or_latent_create(or_model_t *model)
 {
     or_latent_t *latent = &model->latent;
     const or_model_shape_t *shape = &model->shape;
-    const quantised_t quantised = quantised_rows(model);
-    const size_t entries = (size_t)heads_here(model) * model->rows_max;
+    const or_latent_quantised_t quantised = or_latent_quantised(model);
+    const size_t entries = (size_t)or_latent_heads(model) * model->rows_max;
     const size_t panels = or_span_length(model->layers[0].query.panels);
     latent->heads_stride = or_row_stride(panels * OR_PANEL);
-    latent->raised_stride = or_row_stride(longer(shape->latent, shape->value_dim));
+    latent->raised_stride = or_row_stride(or_latent_raised(model));
     return each_array(model, or_parts_take) &&
-           or_activations_init(&latent->entries, entries, longer(plain_dims(model), shape->latent),
+           or_activations_init(&latent->entries, entries, or_latent_entry(model),
                                quantised.entries) == OR_OK &&
            (shape->query_latent == 0 ||
             or_activations_init(&latent->query_latent, model->rows_max, shape->query_latent,
@@ -153,7 +107,7 @@ void or_latent_raise_query(or_model_t *model, const or_layer_t *layer, uint32_t 
 void or_latent_norm_key(const or_model_t *model, const float *weight, uint32_t row)
 {
     float *key = model->key + row * model->kv_stride;
-    if (has_key(model)) {
+    if (or_latent_has_key(model)) {
         model->kernels->rmsnorm(key, weight, model->shape.latent, model->numbers.norm_epsilon, key);
     }
 }
@@ -184,7 +138,7 @@ static void raise_entries(const pass_t *pass, const or_matrix_t *matrix)
 {
     or_model_t *model = pass->model;
     or_latent_t *latent = &model->latent;
-    const uint32_t heads = heads_here(model);
+    const uint32_t heads = or_latent_heads(model);
     for (uint32_t h = 0; h < heads; h++) {
         const or_span_t span = {h * pass->rows, (h + 1) * pass->rows};
         latent->spans[h] = span;
@@ -210,7 +164,7 @@ static void move_rows(void *context, uint32_t worker, uint32_t begin, uint32_t e
     (void)worker;
     const moving_t *moving = context;
     for (uint32_t row = begin; row < end; row++) {
-        for (uint32_t h = 0; h < heads_here(moving->pass->model); h++) {
+        for (uint32_t h = 0; h < or_latent_heads(moving->pass->model); h++) {
             moving->move(moving->pass, h, row);
         }
     }
@@ -219,7 +173,7 @@ static void move_rows(void *context, uint32_t worker, uint32_t begin, uint32_t e
 static void move_all(const pass_t *pass, move_t *move)
 {
     moving_t moving = {pass, move};
-    const uint64_t work = (uint64_t)heads_here(pass->model) * pass->model->shape.head_dim;
+    const uint64_t work = (uint64_t)or_latent_heads(pass->model) * pass->model->shape.head_dim;
     or_workers_run(pass->model->workers, pass->rows, or_workers_grain(work), move_rows, &moving);
 }
 
@@ -241,13 +195,13 @@ static void split_query(const pass_t *pass, uint32_t head, uint32_t row)
 {
     const or_model_t *model = pass->model;
     const or_latent_t *latent = &model->latent;
-    const uint32_t plain = plain_dims(model), query_dim = model->shape.query_dim;
+    const uint32_t plain = or_latent_plain(model), query_dim = model->shape.query_dim;
     const size_t place =
         or_matrix_place(&pass->layer->query, (model->share.heads.begin + head) * query_dim);
     const float *from = latent->heads + row * latent->heads_stride + place;
     memcpy(entry_of(pass, head, row), from, plain * sizeof *from);
     memcpy(query_of(pass, head, row) + model->shape.latent, from + plain,
-           rotated_dims(model) * sizeof *from);
+           or_latent_rotated(model) * sizeof *from);
     quantise_entry(pass, head, row);
 }
 
@@ -265,14 +219,14 @@ static void copy_values(void *context, uint32_t worker, uint32_t begin, uint32_t
     for (uint32_t row = begin; row < end; row++) {
         float *value = model->value + row * model->kv_stride;
         memcpy(value, model->key + row * model->kv_stride, latent * sizeof *value);
-        memset(value + latent, 0, rotated_dims(model) * sizeof *value);
+        memset(value + latent, 0, or_latent_rotated(model) * sizeof *value);
     }
 }
 
 void or_latent_absorb(or_model_t *model, const or_layer_t *layer, uint32_t rows)
 {
     const pass_t pass = {model, layer, rows};
-    if (has_key(model)) {
+    if (or_latent_has_key(model)) {
         or_workers_run(model->workers, rows, or_workers_grain(model->shape.head_dim), copy_values,
                        model);
     }
@@ -288,7 +242,7 @@ static void take_sums(const pass_t *pass, uint32_t head, uint32_t row)
     const or_model_t *model = pass->model;
     const size_t head_dim = model->shape.head_dim;
     memcpy(entry_of(pass, head, row),
-           model->latent.sums + (row * (size_t)heads_here(model) + head) * head_dim,
+           model->latent.sums + (row * (size_t)or_latent_heads(model) + head) * head_dim,
            model->shape.latent * sizeof(float));
     quantise_entry(pass, head, row);
 }
@@ -299,7 +253,7 @@ static void take_values(const pass_t *pass, uint32_t head, uint32_t row)
     const uint32_t size = pass->model->shape.value_dim;
     memcpy(attended->values + row * attended->stride + (size_t)head * size,
            raised_of(pass, head, row), size * sizeof(float));
-    if (head + 1 == heads_here(pass->model)) { // the row is whole
+    if (head + 1 == or_latent_heads(pass->model)) { // the row is whole
         or_activations_quantise(attended, pass->model->kernels, row);
     }
 }

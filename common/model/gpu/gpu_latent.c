@@ -3,35 +3,7 @@
 //     heads ──gather──▶ entries ──key_up──▶ raised ──copy──▶ query      its rotated part is copied from heads
 //     sums  ──gather──▶ entries ──value_up──▶ raised ──copy──▶ attended
 #include "common/model/gpu/gpu_internal.h"
-
-// ---- sizes ----
-
-static uint32_t heads_here(const or_model_t *model)
-{
-    return or_span_length(model->share.heads);
-}
-
-// The elements of a head that are rotated, and of its query those that are not.
-static uint32_t rotated_dims(const or_model_t *model)
-{
-    return model->shape.head_dim - model->shape.latent;
-}
-
-static uint32_t plain_dims(const or_model_t *model)
-{
-    return model->shape.query_dim - rotated_dims(model);
-}
-
-static uint32_t longer(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
-// A rank without heads has no head of K and V either.
-static bool has_key(const or_model_t *model)
-{
-    return or_span_length(model->share.kv_heads) > 0;
-}
+#include "common/model/latent_sizes.h"
 
 // ---- memory ----
 
@@ -40,13 +12,13 @@ void or_gpu_latent_describe(or_model_t *model)
     or_gpu_t *gpu = model->gpu;
     or_gpu_latent_t *latent = &gpu->latent;
     const or_model_shape_t *shape = &model->shape;
-    const uint32_t heads = heads_here(model), entry = longer(plain_dims(model), shape->latent);
+    const uint32_t heads = or_latent_heads(model), entry = or_latent_entry(model);
     if (!model->arch->has_latent) {
         return;
     }
     const size_t panels = or_span_length(model->layers[0].query.panels);
     latent->heads_stride = or_row_stride(panels * OR_PANEL);
-    latent->raised_stride = or_row_stride(longer(shape->latent, shape->value_dim));
+    latent->raised_stride = or_row_stride(or_latent_raised(model));
     or_gpu_describe_rows(gpu, shape->query_latent, or_row_stride(shape->query_latent),
                          &latent->query_latent);
     or_gpu_describe_rows(gpu, entry, or_row_stride(entry), &latent->entries);
@@ -55,29 +27,12 @@ void or_gpu_latent_describe(or_model_t *model)
                          or_row_stride((size_t)heads * shape->value_dim), &gpu->attended);
 }
 
-typedef struct {
-    bool query_latent, entries;
-} quantised_t;
-
-// Are the rows read by quantised matrices in some layer?
-static quantised_t quantised_rows(const or_model_t *model)
-{
-    quantised_t quantised = {0};
-    for (uint32_t i = 0; model->layers != NULL && i < or_span_length(model->share.layers); i++) {
-        const or_layer_t *layer = &model->layers[i];
-        quantised.query_latent = quantised.query_latent || layer->query.quantised;
-        quantised.entries =
-            quantised.entries || layer->key_up.quantised || layer->value_up.quantised;
-    }
-    return quantised;
-}
-
 or_status_t or_gpu_latent_each(or_model_t *model, or_gpu_parts_t *each)
 {
     or_gpu_latent_t *latent = &model->gpu->latent;
-    const quantised_t quantised = quantised_rows(model);
+    const or_latent_quantised_t quantised = or_latent_quantised(model);
     const size_t number = sizeof(float), block = sizeof(or_q8_block_t);
-    const size_t rows = model->rows_max, heads = heads_here(model), entries = heads * rows;
+    const size_t rows = model->rows_max, heads = or_latent_heads(model), entries = heads * rows;
     const size_t query_rows = model->shape.query_latent > 0 ? rows : 0;
     const or_gpu_part_t parts[] = {
         {&latent->query_latent.values, OR_GPU_BUFFER,
@@ -139,7 +94,7 @@ or_status_t or_gpu_latent_norm_key(or_model_t *model, const or_gpu_op_t *place, 
 {
     or_gpu_t *gpu = model->gpu;
     const or_cuda_rows_t key = {.values = gpu->key, .stride = model->kv_stride};
-    if (has_key(model)) {
+    if (or_latent_has_key(model)) {
         or_gpu_keep(gpu, gpu->functions->rmsnorm(gpu->cuda, key.values, key.stride,
                                                  or_layer_vector(place->layer, place->op->weight),
                                                  model->shape.latent, model->numbers.norm_epsilon,
@@ -164,7 +119,7 @@ static or_cuda_head_rows_t raise_heads(or_model_t *model, const or_matrix_t *mat
 {
     or_gpu_t *gpu = model->gpu;
     const or_gpu_latent_t *latent = &gpu->latent;
-    const uint32_t heads = heads_here(model);
+    const uint32_t heads = or_latent_heads(model);
     const or_gpu_projection_t projection = {matrix, latent->raised, latent->raised_stride};
     const or_cuda_groups_t groups = {.groups = latent->groups, .count = heads};
     or_gpu_keep(gpu,
@@ -181,8 +136,8 @@ or_status_t or_gpu_latent_absorb(or_model_t *model, const or_gpu_op_t *place, ui
     or_gpu_t *gpu = model->gpu;
     const or_gpu_latent_t *latent = &gpu->latent;
     const or_model_shape_t *shape = &model->shape;
-    const uint32_t count = heads_here(model), plain = plain_dims(model);
-    if (!has_key(model)) {
+    const uint32_t count = or_latent_heads(model), plain = or_latent_plain(model);
+    if (!or_latent_has_key(model)) {
         return OR_OK;
     }
     const uint32_t first = model->share.heads.begin * shape->query_dim;
@@ -195,7 +150,7 @@ or_status_t or_gpu_latent_absorb(or_model_t *model, const or_gpu_op_t *place, ui
     const or_cuda_head_rows_t key = {gpu->key, model->kv_stride, 0};
     const or_cuda_head_rows_t value = {gpu->value, model->kv_stride, 0}; // the rest stays 0
     copy_heads(model, key, shape->latent, 1, rows, value);
-    copy_heads(model, rotated, rotated_dims(model), count, rows, rotates);
+    copy_heads(model, rotated, or_latent_rotated(model), count, rows, rotates);
     copy_heads(model, raise_heads(model, &place->layer->key_up, heads, plain, rows), shape->latent,
                count, rows, query);
     return OR_OK;
@@ -205,7 +160,7 @@ or_status_t or_gpu_latent_raise_values(or_model_t *model, const or_gpu_op_t *pla
 {
     or_gpu_t *gpu = model->gpu;
     const or_model_shape_t *shape = &model->shape;
-    const uint32_t count = heads_here(model);
+    const uint32_t count = or_latent_heads(model);
     const or_cuda_head_rows_t sums = {gpu->latent.sums.values, gpu->latent.sums.stride,
                                       shape->head_dim};
     const or_cuda_head_rows_t attended = {gpu->attended.values, gpu->attended.stride,

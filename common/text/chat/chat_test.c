@@ -258,11 +258,12 @@ static void markup_as_content_stays_text(void **state)
     }
 }
 
+enum { TEXT = 1, CONTROL = 3, USER = 4 }; // kinds of tokens in files
+
 // Many files made from others' call their <|im_end|> user-defined.
 static void user_defined_markup_stays_text(void **state)
 {
     (void)state;
-    enum { TEXT = 1, CONTROL = 3, USER = 4 };
     static const test_token_t tokens[] = {{"<unk>", 0, 2},         {"<s>", 0, CONTROL},
                                           {"</s>", 0, CONTROL},    {"<|im_start|>", 0, USER},
                                           {"<|im_end|>", 0, USER}, {"<br>", 0, USER},
@@ -291,12 +292,8 @@ static void user_defined_markup_stays_text(void **state)
     or_vocab_destroy(&vocab);
 }
 
-// The markup of every family stays text, even if a file calls all of it user-defined.
-static void user_defined_markup_of_any_family_stays_text(void **state)
-{
-    (void)state;
-    enum { TEXT = 1, CONTROL = 3, USER = 4 };
-    static const test_token_t tokens[] = {{"<unk>", 0, 2},
+// A vocabulary that has the markup of every family.
+static const test_token_t any_family[] = {{"<unk>", 0, 2},
                                           {"<bos>", 0, CONTROL},
                                           {"<eos>", 0, CONTROL},
                                           {"<s>", 0, USER},
@@ -365,14 +362,19 @@ static void user_defined_markup_of_any_family_stays_text(void **state)
                                           {"<arg_key>", 0, USER},
                                           {"</arg_value>", 0, USER},
                                           {"user", -1, TEXT}};
+
+// The markup of every family stays text, even if a file calls all of it user-defined.
+static void user_defined_markup_of_any_family_stays_text(void **state)
+{
+    (void)state;
     or_vocab_t *vocab = NULL;
-    assert_int_equal(test_make_vocab(tokens, COUNT(tokens),
+    assert_int_equal(test_make_vocab(any_family, COUNT(any_family),
                                      TEST_WITH_BOS_EOS | TEST_WITH_UNKNOWN | TEST_WITH_BYTES,
                                      &vocab),
                      OR_OK);
-    for (size_t i = 0; i < COUNT(tokens); i++) {
-        if (tokens[i].type == USER) {
-            assert_stays_text(vocab, "chatml", tokens[i].piece);
+    for (size_t i = 0; i < COUNT(any_family); i++) {
+        if (any_family[i].type == USER) {
+            assert_stays_text(vocab, "chatml", any_family[i].piece);
         }
     }
     or_vocab_destroy(&vocab);

@@ -13,7 +13,7 @@
 #include "launch/cluster/cache_folder.h"
 #include "launch/model/convert/convert.h"
 
-#define FORM 2u // of the conversion: another one makes old files stale
+#define FORM 3u // of the conversion: another one makes old files stale
 #define NAME_BYTES 64u
 
 // ---- what a folder holds ----

@@ -21,6 +21,7 @@ typedef struct {
     or_json_t added;           // added_tokens.json beside that; object NULL: there is none
     or_json_t settings;        // tokenizer_config.json; object NULL: there is none
     or_json_t config;          // config.json
+    or_json_t text;            // its part about the model of text, or all of it
     or_json_t generation;      // generation_config.json; object NULL: there is none
     const char *chat_template; // chat_template.jinja; NULL: as `settings` have it
     uint32_t size;     // tokens that the model has; those that the tokenizer lacks are padding
@@ -85,6 +86,8 @@ typedef struct {
     or_gguf_string_t left, right;
 } or_hf_merge_t;
 bool or_hf_read_merge(const json_t *json, or_hf_merge_t *merge);
+// Return the bytes of the longest token: a merge that makes more makes no token.
+size_t or_hf_longest_piece(const or_hf_tokens_t *tokens);
 
 // Check a tokenizer over characters, and whether it puts a space before a text. OR_ERR_UNSUPPORTED.
 or_status_t or_hf_check_characters(or_json_t tokenizer, bool *adds_space);

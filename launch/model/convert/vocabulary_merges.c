@@ -226,7 +226,7 @@ static or_status_t take_merge(walk_t *walk, size_t i)
     return OR_OK;
 }
 
-static size_t longest_piece(const or_hf_tokens_t *tokens)
+size_t or_hf_longest_piece(const or_hf_tokens_t *tokens)
 {
     size_t longest = 0;
     for (uint32_t id = 0; id < tokens->size; id++) {
@@ -269,7 +269,7 @@ or_status_t or_hf_fill_scores(or_json_t model, or_hf_tokens_t *tokens)
                    .vocab = json_object_get(model.object, "vocab"),
                    .tokens = tokens,
                    .token = -1,
-                   .longest = longest_piece(tokens)};
+                   .longest = or_hf_longest_piece(tokens)};
     walk.lengths = calloc(walk.longest + 1, sizeof *walk.lengths);
     walk.last = calloc(tokens->size, sizeof *walk.last);
     walk.text = malloc(walk.longest + 1);

@@ -60,13 +60,19 @@ static int64_t id_in_model(const roles_t *roles, const char *role)
     return id >= 0 && id < roles->tokens->size ? id : NO_TOKEN;
 }
 
+// The part of config.json whose setting counts. As in transformers that is the file itself, if it has the setting.
+static or_json_t part_with(const roles_t *roles, const char *key)
+{
+    return or_json_has(roles->from->config, key) ? roles->from->config : roles->from->text;
+}
+
 static int64_t find_role(const roles_t *roles, const char *role)
 {
     char key[32];
     snprintf(key, sizeof key, "%s_token", role);
     int64_t named = find_named(roles, key);
     snprintf(key, sizeof key, "%s_token_id", role);
-    int64_t id = id_at(roles, json_object_get(roles->from->config.object, key), 0);
+    int64_t id = id_at(roles, json_object_get(part_with(roles, key).object, key), 0);
     return named != NO_TOKEN ? named : id != NO_TOKEN ? id : id_in_model(roles, role);
 }
 
@@ -102,13 +108,14 @@ static or_status_t write_other_ends(const roles_t *roles)
 {
     static const char *const keys[] = {"tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
-    const or_json_t sources[] = {roles->from->generation, roles->from->config};
+    static const char key[] = "eos_token_id";
+    const or_json_t sources[] = {roles->from->generation, part_with(roles, key)};
     const size_t places = sizeof keys / sizeof *keys;
     int64_t found[2] = {NO_TOKEN, NO_TOKEN};
     size_t count = 0;
     or_status_t status = OR_OK;
     for (size_t s = 0; s < sizeof sources / sizeof *sources; s++) {
-        const json_t *value = json_object_get(sources[s].object, "eos_token_id");
+        const json_t *value = json_object_get(sources[s].object, key);
         size_t length = json_is_array(value) ? json_array_size(value) : 1;
         for (size_t i = 0; status == OR_OK && i < length; i++) {
             int64_t id = id_at(roles, value, i);

@@ -279,6 +279,88 @@ static void a_disk_that_fails_gives_no_logits(void **state)
     free(path);
 }
 
+// The other rank of two says what this one says, for so many calls in a pass; then it is not heard.
+static uint32_t gathers_left;
+
+static or_status_t echo(const or_ranks_t *ranks, const void *send, size_t bytes, void *recv)
+{
+    memmove((char *)recv + bytes, send, bytes);
+    memmove(recv, send, bytes);
+    (void)ranks;
+    return OR_OK;
+}
+
+static or_status_t echo_some(const or_ranks_t *ranks, const void *send, size_t bytes, void *recv)
+{
+    if (gathers_left == 0) {
+        return or_fail(OR_ERR_INVALID, "rank 1 is not heard");
+    }
+    gathers_left--;
+    return echo(ranks, send, bytes, recv);
+}
+
+static or_status_t tell_nobody(const or_ranks_t *ranks, void *data, size_t bytes)
+{
+    (void)ranks;
+    (void)data;
+    (void)bytes;
+    return OR_OK;
+}
+
+// A pass of as many rows as can be, whose rank hears the other so many times: each layer gathers the sums of attention, then those of
+// its experts. It fails with this sentence.
+static void check_early_end(model_fixture_t *fixture, uint32_t gathers, const char *why)
+{
+    enum { ROWS = 64 };
+    or_model_row_t rows[ROWS];
+    or_kv_sequence_t *sequence = model_fixture_sequence(fixture, 0);
+    for (int32_t i = 0; i < ROWS; i++) {
+        rows[i] = prefix_row(sequence, i % 32);
+    }
+    gathers_left = gathers;
+    assert_int_not_equal(or_model_forward(fixture->model, rows, ROWS), OR_OK);
+    if (strstr(or_error_text(), why) == NULL) {
+        fail_msg("'%s' does not say '%s'", or_error_text(), why);
+    }
+    or_kv_sequence_close(&sequence);
+}
+
+// Experts that are read ahead for a pass that ends early have their slots. A later pass believes these only if the reading was good.
+static void a_reading_ahead_that_fails_is_told(void **state)
+{
+    (void)state;
+    static const or_ranks_t ranks = {.size = 2,
+                                     .stages = 1,
+                                     .all_gather = echo_some,
+                                     .broadcast = tell_nobody,
+                                     .collect = echo,
+                                     .gather_world = echo};
+    char *path = family_file_make("qwen3moe/0");
+    model_fixture_t fixture;
+    packed_file_make(path);
+    or_model_options_t options = with_memory(least_memory_with(path, 2, 1, 64));
+    options.rows_max = 64;
+    options.ranks = &ranks;
+    model_fixture_open(&fixture, path, NULL, options);
+    const uint32_t three_layers = 3 * or_model_shape(fixture.model)->experts;
+    while (or_model_kept_of_all(fixture.model).slots < three_layers) {
+        model_fixture_close(&fixture);
+        options.weights_memory += options.weights_memory / 16;
+        model_fixture_open(&fixture, path, NULL, options);
+        assert_true(or_model_kept_of_all(fixture.model).slots > 0);
+    }
+    check_early_end(&fixture, 2, "not heard"); // layer 1 is read ahead
+    check_early_end(&fixture, 1, "not heard"); // nothing is
+    disk_becomes(DISK_LATE);
+    check_early_end(&fixture, 3, "not heard"); // layer 2
+    check_early_end(&fixture, 3, "Input/output error");
+    assert_true(or_model_is_lost(fixture.model));
+    disk_becomes(DISK_GOOD);
+    model_fixture_close(&fixture);
+    unlink(packed_path);
+    free(path);
+}
+
 // Even where all experts of the pass are kept: nobody believes what was kept of a file that is another now.
 static void a_file_that_is_cut_gives_no_logits(void **state)
 {
@@ -341,6 +423,7 @@ int main(void)
         cmocka_unit_test(what_is_found_is_not_read),
         cmocka_unit_test(slow_and_simple_disks_give_the_same_bits),
         cmocka_unit_test(a_disk_that_fails_gives_no_logits),
+        cmocka_unit_test(a_reading_ahead_that_fails_is_told),
         cmocka_unit_test(a_file_that_is_cut_gives_no_logits),
         cmocka_unit_test(a_wrong_byte_gives_no_logits),
     };

@@ -13,6 +13,8 @@
 #include "tests/support/test_support.h"
 #include "tests/support/thread_world.h"
 
+#define LATE_US 100000u
+
 static _Atomic disk_t disk;
 static _Atomic uint64_t calls, bytes_read;
 
@@ -39,6 +41,9 @@ ssize_t __wrap_pread(int fd, void *to, size_t count, off_t at)
             return -1;
         }
         break;
+    case DISK_LATE:
+        usleep(LATE_US);
+        // fall through
     case DISK_BROKEN:
         errno = EIO;
         return -1;

@@ -10,6 +10,7 @@ typedef enum {
     DISK_SHORT,      // returns less than was asked for, or nothing yet
     DISK_NOT_DIRECT, // refuses to be read past the page cache
     DISK_BROKEN,     // an error of the device
+    DISK_LATE,       // the same, a while later
     DISK_ENDED,      // the file has no more bytes
     DISK_TOUCHED,    // somebody touches the file meanwhile
 } disk_t;

@@ -153,22 +153,13 @@ static or_status_t run(lines_t *lines, or_gguf_writer_t *writer)
     return status;
 }
 
-static size_t longest_piece(const or_hf_tokens_t *tokens)
-{
-    size_t longest = 0;
-    for (uint32_t id = 0; id < tokens->size; id++) {
-        longest = tokens->pieces[id].length > longest ? tokens->pieces[id].length : longest;
-    }
-    return longest;
-}
-
 or_status_t or_hf_write_line_merges(or_json_t model, const or_hf_tokens_t *tokens,
                                     or_gguf_writer_t *writer)
 {
     lines_t lines = {.model = model,
                      .vocab = json_object_get(model.object, "vocab"),
                      .tokens = tokens,
-                     .longest = longest_piece(tokens)};
+                     .longest = or_hf_longest_piece(tokens)};
     if (json_is_true(json_object_get(model.object, "ignore_merges"))) {
         return refuse(&lines, "model has \"ignore_merges\"");
     }
