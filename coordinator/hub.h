@@ -5,7 +5,7 @@
 //     clients/                       who asks, who waits, who is away
 //     rounds/                        a round: what verifier and drafters say, what follows from it
 //     drafters/ budget/ vocab/       who drafts and how much, what drafters are told, the trees that they sent
-//     clients/stream.c, charges.c    what clients are told; what texts keep of the memory
+//     clients/stream.c, or_charges_  what clients are told; what texts keep of the memory (clients/places.c)
 //     journal/ figures/              what outlives the process; what is counted
 //     peers/ session/                the tables of peers and sessions; sending; what keys allow
 //

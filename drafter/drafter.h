@@ -17,8 +17,10 @@
 typedef struct or_drafter or_drafter_t;
 
 typedef struct {
-    uint32_t nodes_max;    // most nodes of one tree
-    uint32_t sessions_max; // more are refused with BUSY
+    uint32_t nodes_max; // most nodes of one tree
+    // A session beyond these takes the place of one without a tree to build, which its coordinator replays if it comes
+    // back. If there is none it is refused with BUSY.
+    uint32_t sessions_max;
     // The owner whose sessions it serves and whose texts it reads; NULL or "": all owners. Borrowed.
     const char *owner;
     // The file of the vocabulary, for coordinators whose target has another one. Borrowed.
@@ -36,7 +38,7 @@ typedef struct {
     uint32_t stats_ms; // how often Stats are sent; 0: never
 } or_drafter_config_t;
 
-// Return the Hello of this drafter. Its strings are borrowed from gguf.
+// Return the Hello of this drafter. Its strings are borrowed from config, gguf and model.
 or_hello_t or_drafter_hello(const or_drafter_config_t *config, const or_gguf_t *gguf,
                             const or_model_t *model, const or_vocab_t *vocab);
 

@@ -14,7 +14,8 @@ typedef struct {
     uint64_t caught_up; // forward passes spent on catching up so far
 } or_lane_t;
 
-// Open a lane; the arguments are as or_builder_create's. OR_ERR_NO_MEMORY; call or_lane_close in any case.
+// Open a lane; the arguments are as or_builder_create's. Errors are its and or_model_open_sequence's; call
+// or_lane_close in any case.
 or_status_t or_lane_open(or_lane_t *lane, or_model_t *model, const or_vocab_t *vocab,
                          uint32_t nodes, uint32_t distribution_entries);
 void or_lane_close(or_lane_t *lane);

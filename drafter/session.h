@@ -76,7 +76,7 @@ typedef struct {
 } or_dshared_t;
 
 // Fill a free place. OR_ERR_UNSUPPORTED (method), OR_ERR_INVALID (sampling; a map that leaves no token),
-// OR_ERR_NOT_FOUND (the map, or for slrs the target's vocabulary, is not here), OR_ERR_NO_MEMORY.
+// OR_ERR_NOT_FOUND (the map, or for slrs the target's vocabulary, is not here), OR_ERR_NO_MEMORY; or_lane_open's.
 or_status_t or_dsession_open(or_dsession_t *session, const or_dshared_t *shared, or_session_id_t id,
                              const or_open_session_t *open);
 void or_dsession_close(or_dsession_t *session);

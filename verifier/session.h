@@ -58,8 +58,8 @@ or_status_t or_judge_create(or_model_t *model, const or_vocab_t *vocab, const or
                             uint32_t nodes_max, or_judge_t **judge_p);
 void or_judge_destroy(or_judge_t **judge_p);
 
-// Fill a free place. OR_ERR_UNSUPPORTED (constraint, rule), OR_ERR_INVALID (sampling),
-// OR_ERR_NO_MEMORY.
+// Fill a free place. OR_ERR_UNSUPPORTED (constraint, rule), OR_ERR_INVALID (sampling), OR_ERR_FULL
+// (or_model_sequences_max are open), OR_ERR_NO_MEMORY.
 or_status_t or_vsession_open(or_vsession_t *session, or_judge_t *judge, or_session_id_t id,
                              const or_open_session_t *open);
 // Free the place. Safe on a free one.
@@ -79,6 +79,7 @@ typedef enum {
 
 // Queue a tree, in place of a waiting one of an earlier round. OR_ERR_MISMATCH: base length or hash are not ours (the
 // caller asks for the prefix). OR_ERR_INVALID: malformed, too large, or a second, different tree for a round.
+// OR_ERR_NO_MEMORY.
 or_status_t or_vsession_tree(or_vsession_t *session, or_judge_t *judge,
                              const or_draft_tree_t *message, or_tree_fate_t *fate);
 
@@ -105,10 +106,11 @@ void or_vsession_put_contests(const or_vsession_t *session, or_judge_t *judge, u
 
 // Judge the queued tree by its acceptance rule, after a pass in which its rows were `first_row` and on and which took
 // model_ns; session->verdict is the answer. OR_ERR_AGAIN (slrs): the judgement waits for psi
-// (or_vsession_psi_request) and goes on without another pass, whatever became of its pages meanwhile.
+// (or_vsession_psi_request) and goes on without another pass, whatever became of its pages meanwhile. Other errors are
+// the model's.
 or_status_t or_vsession_judge(or_vsession_t *session, or_judge_t *judge, uint32_t first_row,
                               int64_t model_ns);
-// Go on with the judgement when psi is here.
+// Go on with the judgement when psi is here. Errors as before.
 or_status_t or_vsession_resume(or_vsession_t *session, or_judge_t *judge);
 
 // Note that the model has run a pass of `rows` rows; return the time spent in the head so far.

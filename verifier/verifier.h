@@ -23,8 +23,10 @@
 typedef struct or_verifier or_verifier_t;
 
 typedef struct {
-    uint32_t nodes_max;    // most nodes of one tree
-    uint32_t sessions_max; // more are refused with BUSY
+    uint32_t nodes_max; // most nodes of one tree
+    // A session beyond these takes the place of one at rest, which its coordinator replays if it comes back. If none
+    // rests it is refused with BUSY.
+    uint32_t sessions_max;
     uint32_t
         batch_rows; // most rows of a pass, of all sessions together; 0: as many as the model takes
     uint32_t crowd_rows; // the same while several sessions are open; 0: batch_rows
@@ -34,10 +36,12 @@ typedef struct {
     uint32_t step_delay_us;
 } or_verifier_config_t;
 
+// Return the Hello of this verifier. Its strings are borrowed from gguf and model.
 or_hello_t or_verifier_hello(const or_verifier_config_t *config, const or_gguf_t *gguf,
                              const or_model_t *model, const or_vocab_t *vocab);
 
-// Create a verifier; borrows all. OR_ERR_NO_MEMORY.
+// Create a verifier; borrows all. OR_ERR_INVALID if a pass of the model has no room for a tree of nodes_max nodes and
+// its root; OR_ERR_NO_MEMORY; OR_ERR_IO (a GPU).
 or_status_t or_verifier_create(const or_verifier_config_t *config, or_model_t *model,
                                const or_vocab_t *vocab, or_link_t *link, const or_clock_t *clock,
                                or_verifier_t **verifier_p);

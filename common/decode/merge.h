@@ -1,5 +1,5 @@
 // merge - the trees of several draft models, in one drafter or in several, as one (SpecInfer, Miao et
-// al. 2023, section 3).
+// al. 2024, section 3).
 //
 //     model 1   a ── b       model 2   a ── c        merged   ─┬─ a ─┬─ b
 //               d                      e                       │     └─ c

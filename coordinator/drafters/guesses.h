@@ -1,5 +1,5 @@
 // guesses - what a drafter has sent of a text's future: trees that stand on the committed tokens, on tokens
-// that were committed since, or on one another, joined into one.
+// that were committed since, or on one another, joined into one. It is the pool of a session that drafts ahead.
 //
 //     committed  a b c│d e            a tree on "a b c" that begins d ─ e ─ f is still good for f
 //                     └──▶ e ─ f      and one on "a b c d e f", sent before f was known, goes under that f

@@ -1,4 +1,4 @@
-// conduct - how a drafter behaves on its connection: what it may send, and what it has done wrong.
+// conduct - how a drafter or a client behaves on its connection: what it may send, and what it has done wrong.
 //
 //     frame ──▶ bucket of messages and of bytes ──▶ read, or dropped unread (a small offence)
 //     offence ──▶ points, halved every minute ──▶ cut off at OR_CONDUCT_POINTS_MAX

@@ -7,7 +7,7 @@
 
 #define PROMPT 60000u
 #define TEXTS 56u                        // whose prompts together are more than UNREAD_MAX
-#define UNREAD_MAX (4u << 20)            // as in charges.c
+#define UNREAD_MAX (4u << 20)            // as in peers.c
 #define PROMPT_BYTES (2 * PROMPT + 4096) // of a text's first frames
 
 static or_ledger_t *ledger;

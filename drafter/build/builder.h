@@ -83,7 +83,7 @@ void or_builder_destroy(or_builder_t **builder_p);
 uint32_t or_builder_slots(const or_builder_t *builder);
 
 // Grow `tree` (reset to its root) with `method`, nodes in depth-first order. It may have fewer nodes than asked for,
-// because of context or depth. Errors are the model's.
+// because of context or depth. Errors are the model's, and OR_ERR_UNSUPPORTED for an unknown method.
 or_status_t or_builder_build(or_builder_t *builder, or_draft_method_t method,
                              const or_build_job_t *job, or_token_tree_t *tree);
 

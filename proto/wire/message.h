@@ -115,7 +115,8 @@ typedef struct {
     void *owned; // decode's allocation; NULL in messages built by hand
 } or_message_t;
 
-// Encode a message. *frame_p is malloc'd, and the caller frees it. OR_ERR_INVALID if it would be over OR_FRAME_BYTES_MAX.
+// Encode a message. *frame_p is malloc'd, and the caller frees it. OR_ERR_INVALID if it would be over OR_FRAME_BYTES_MAX;
+// OR_ERR_NO_MEMORY.
 or_status_t or_message_encode(const or_message_t *message, uint8_t **frame_p, size_t *bytes);
 
 // Decode a frame. OR_ERR_FORMAT: it is not ours, or malformed, or breaks a limit. OR_ERR_MISMATCH: it has another protocol

@@ -69,7 +69,8 @@ typedef struct {
 
 // ---- sessions ----
 
-// A session's terms, to drafter and verifier. A drafter's private_key is 0, and in rejection mode its noise_key is too.
+// A session's terms, to drafter and verifier. A drafter's private_key is 0, and a verifier's draft_key. Only the rule coupled
+// has a noise_key, the same for both.
 typedef struct {
     or_sampling_t sampling;
     const uint32_t *stop_ids; // tokens that end the text
@@ -81,7 +82,7 @@ typedef struct {
     uint32_t draft_nodes;  // most nodes of a tree
     uint32_t draft_depth;  // most levels below the root
     float draft_temperature;
-    uint64_t noise_key;   // coupled mode: the key that or_noise_key gave
+    uint64_t noise_key;   // coupled: the key that or_noise_key gave; else 0
     uint64_t private_key; // the key of all other random numbers, for the verifier only
     // The first tokens of the prefix are the prompt. Offset 0 of the completion is behind them.
     uint32_t prompt_length;
@@ -168,8 +169,8 @@ typedef struct {
     const uint32_t *tokens; // nodes 1.., depth first
     const uint32_t *back;   // (i + 1) - parent, at least 1 (token_tree.h)
     uint32_t count;
-    // Rejection mode, for each node: the distribution that it was drawn from, and its place in the order in which it and
-    // its siblings were drawn, from 0. NULL in coupled mode.
+    // Ratio rules, for each node: the distribution that it was drawn from, and its place in the order in which it and its
+    // siblings were drawn, from 0. NULL under all other rules.
     const uint32_t *dist_index;
     uint32_t dist_index_count; // 0 or count
     const uint32_t *draw_order;

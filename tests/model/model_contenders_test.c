@@ -1,6 +1,6 @@
 // Goal: contenders are a part of the distribution of their row, in its order and to the last bit, with all of it that is within
 // the window; and a draw among them is a draw from the distribution.
-// Method: random contests over the rows of a pass on the emulated device, against or_sampler_distribution and or_noise of the
+// Method: random contests over the rows of a pass on the emulated device, against or_sampler_distribution and the noise of the
 // logits that a model on the CPU has of the same rows.
 #include <math.h>
 #include <stdio.h>

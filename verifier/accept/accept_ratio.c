@@ -9,7 +9,7 @@
 //     sps           one child (Leviathan et al. 2023; Chen et al. 2023)
 //     lenient       the same, with a drafter that may be `lenience` times likelier than the target (Leviathan et al. 2023,
 //                   appendix A.5). Lossy: what passes too often is never made up for
-//     multi-round   children drawn with replacement (SpecInfer, Miao et al. 2023; multi-candidate speculative decoding,
+//     multi-round   children drawn with replacement (SpecInfer, Miao et al. 2024; multi-candidate speculative decoding,
 //                   algorithm 1): a token that was drawn twice is tried twice. Children of several models come each with
 //                   its own S
 //     recursive     children drawn without replacement (RSD, Jeon et al. 2024, algorithm 6; multi-candidate speculative
