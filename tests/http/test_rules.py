@@ -17,6 +17,7 @@ class Rules(unittest.TestCase):
     def test_the_configuration_is_valid(self):
         code, said = promtool("check", "config", CONFIGURATION / "prometheus.yml")
         self.assertEqual(code, 0, said)
+        self.assertIn("2 rule files found", said)  # an empty one is valid, too
 
     def test_alerts_fire_where_they_should_and_nowhere_else(self):
         code, said = promtool("test", "rules", SERIES)
