@@ -4,7 +4,7 @@
 // The drafter sees s = log p + G and believes that the target draws x with probability softmax(s / tau). A small tau
 // trusts the top score (a chain), a large one spreads (a bush). The value of tau is fitted online. Every verdict
 // reveals the target's draw y at the nodes it visited, and of a fixed grid the tau with the best discounted
-// log-likelihood of those y is used.
+// log-likelihood of those y is used. One thread.
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
 // lane - one draft model's part in a session: its KV cache, its builder, its tree. A session has one lane; with
-// method multi it has one for each of the drafter's models.
+// method multi it has one for each of the drafter's models. One thread.
 #pragma once
 
 #include "common/model/model.h"

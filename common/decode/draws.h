@@ -5,7 +5,7 @@
 //
 // The ratio rules need the draws. Siblings come from one distribution; under multi-round, where several models
 // draft, each may come from its own. Siblings lie in the tree in the order they were drawn. `order` repeats that
-// order, so that a sibling lost on the way is noticed. Entry i belongs to node i + 1.
+// order, so that a sibling lost on the way is noticed. Entry i belongs to node i + 1. Not locked: one thread owns draws.
 #pragma once
 
 #include "common/decode/methods.h"

@@ -9,7 +9,7 @@
 //
 // Nodes with the same path become one. Each keeps the distribution it was drawn from, so siblings may have
 // different distributions; they stay in order, those of the first model first. Where the rule counts
-// repetitions a token that was drawn again stays as a leaf.
+// repetitions a token that was drawn again stays as a leaf. One thread.
 #pragma once
 
 #include "common/decode/draws.h"

@@ -4,7 +4,7 @@
 //     4x3       rsd-s, kseq, multi: 4 sequences, 3 tokens long: 12 nodes; 4 alone: as long as the depth allows
 //
 // It is known before anything is drawn: which nodes a tree has never depends on what they are
-// (docs/algorithms.md section 3).
+// (docs/algorithms.md section 3). Pure functions: any thread.
 #pragma once
 
 #include "common/decode/methods.h"

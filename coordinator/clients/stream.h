@@ -1,4 +1,5 @@
-// stream - what a client is told of its text: the tokens it has not heard of yet, what is known of them, and the end.
+// stream - what a client is told of its text: the tokens it has not heard of yet, what is known of them, and the end. One
+// thread.
 #pragma once
 
 #include "coordinator/journal/journaling.h"

@@ -1,4 +1,4 @@
-// drafters - who drafts for a session, what drafters are told, and the trees that they send.
+// drafters - who drafts for a session, what drafters are told, and the trees that they send. One thread.
 #pragma once
 
 #include "coordinator/drafters/seats.h"

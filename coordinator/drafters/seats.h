@@ -3,7 +3,8 @@
 //     awaited ──tree──▶ drafted          its tree for this round is here
 //        └──time-out──▶ late             nobody waits for it until it speaks
 //
-// State only: nothing is sent here. drafting.c fills seats, redraft.c tells drafters, trees.c takes what they send.
+// State only: nothing is sent here. drafting.c fills seats, redraft.c tells drafters, trees.c takes what they send. One
+// thread.
 #pragma once
 
 #include "common/decode/merge.h"

@@ -3,7 +3,7 @@
 //     drafter.c    what a drafter said of it ──┐
 //     verifier.c   what the verifier said ─────┼──▶ marks ──▶ rounds.c: commit told, tree sent, next round, end
 //
-// drafter.c and verifier.c change the session and mark it. or_round_settle makes the progress that follows.
+// drafter.c and verifier.c change the session and mark it. or_round_settle makes the progress that follows. One thread.
 #pragma once
 
 #include "common/decode/merge.h"

@@ -1,5 +1,5 @@
 // draft_check - checks of a peer's tree before it is judged. The coordinator makes them before it forwards a tree, and the
-// verifier does not take its word for it.
+// verifier does not take its word for it. Not locked: the caller's thread owns message and tree.
 #pragma once
 
 #include "common/decode/draws.h"

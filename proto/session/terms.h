@@ -1,4 +1,4 @@
-// terms - the terms of a session: an OpenSession message that owns its lists.
+// terms - the terms of a session: an OpenSession message that owns its lists. One thread.
 #pragma once
 
 #include "proto/wire/message.h"

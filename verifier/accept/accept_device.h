@@ -1,5 +1,5 @@
 // accept_device - acceptance rules that can run on the device with the target's logits: the recursive rule, if
-// temperature alone turns logits into a distribution.
+// temperature alone turns logits into a distribution. One thread, as for the model.
 #pragma once
 
 #include "common/model/gpu/gpu_rejection.h"

@@ -7,7 +7,7 @@
 // Guesses are sampled from these integers, these integers travel, and the ratio rules verify with
 // these integers: the same array, bit for bit. So cutting p short costs acceptance rate and never
 // exactness. What is reduced is a sampler's or_distribution_t (sampler.h); the integers are an
-// or_reduced_distribution_t.
+// or_reduced_distribution_t. Pure functions: any thread.
 #pragma once
 
 #include "common/decode/sampling/sampler.h"
