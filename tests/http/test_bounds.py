@@ -337,6 +337,7 @@ class FiguresTest(unittest.TestCase):
                     del peer["connected_s"]
                 return json.dumps(status, sort_keys=True)
 
+            wait_until(lambda: cluster.get("/status", **BEN)[2]["figures"]["page_positions"] > 0, "the verifier's first figures")
             first = seen()
             self.assertEqual(cluster.post("/v1/completions", {"prompt": PROMPT * 40, "max_tokens": 80}, **ADA)[0], 200)
             with Stream(cluster, "/v1/completions", {"prompt": PROMPT, "max_tokens": -1, "ignore_eos": True, "user": "ada"}, **ADA) as stream:

@@ -136,9 +136,26 @@ class Wire(unittest.TestCase):
             self.large_frames_are_heard()
         self.assertLess(resident_mib(self.coordinator.process.pid), MEMORY_MIB)
 
+    def test_who_holds_large_frames_in_silence_gives_way(self):
+        part = 15 << 20
+        for size in (part - 1, part - 1, part - 1, 2900 << 10):  # nearly as much as all may hold together
+            holder = ZmtpDealer(self.coordinator.endpoint)
+            self.addCleanup(holder.close)
+            holder.socket.sendall(bytes([LONG]) + struct.pack(">Q", part) + bytes(size))
+        time.sleep(2)
+        dealer = ZmtpDealer(self.coordinator.endpoint)
+        self.addCleanup(dealer.close)
+        dealer.socket.sendall(bytes([LONG]) + struct.pack(">Q", 5 << 20))
+        for _ in range(20):
+            dealer.socket.sendall(bytes(256 << 10))
+            time.sleep(0.1)
+        self.assertTrue(dealer.receive())
+        self.assertLess(resident_mib(self.coordinator.process.pid), MEMORY_MIB)
+
     def test_large_parts_and_then_silence_fill_nothing(self):
         size = (16 << 20) - 1
         self.crowd_that_stays(b"\x03" + struct.pack(">Q", size) + bytes(size), 16)
+        time.sleep(1.5)
         self.large_frames_are_heard()
         self.assertLess(resident_mib(self.coordinator.process.pid), MEMORY_MIB)
 

@@ -30,6 +30,7 @@
 #define ASK_MS 1000  // the next look for hosts that may have vanished
 #define LINGER_NS OR_NS_PER_S
 #define STUCK_NS OR_NS_PER_S
+#define SILENT_NS OR_NS_PER_S         // within a frame
 #define ASLEEP_NS (50 * OR_NS_PER_MS) // long enough for what there is to wake the hub
 // A smaller part of a frame is not worth a cut: all of that size fill half the room.
 #define SLOW_MIN (16u << 10)
@@ -84,10 +85,14 @@ typedef struct {
     size_t paused[SORTS], unconnected;
 } sums_t;
 
-// Return the bytes a second of the frame under way.
+// Return the bytes a second of the frame under way: 0 once nothing has come for a while, so that who has sent much and then
+// holds it gives way to who sends little by little.
 static double speed_of(const or_relay_connection_t *connection, int64_t now)
 {
-    return (double)connection->flow.begun / (double)(now - connection->frame_ns + OR_NS_PER_MS);
+    bool is_silent = now - connection->heard_ns > SILENT_NS && !connection->is_paused;
+    return is_silent ? 0
+                     : (double)connection->flow.begun /
+                           (double)(now - connection->frame_ns + OR_NS_PER_MS);
 }
 
 static void add(or_zmq_relay_t *relay, or_relay_connection_t *connection, int64_t now, sums_t *sums)
