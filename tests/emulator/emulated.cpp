@@ -6,13 +6,15 @@
 //     ready     the last of a group to arrive moves the group's queue to the end of the ready ones, and goes on
 //
 // When none is left to start and none is ready, all have returned, or they wait for what never comes.
+//
+// An early launch is rehearsed first: its threads go as far as or_await_before, or to a wait that only those behind it
+// would end, while memory that kernels write is hidden (emulated_memory.cpp). Nothing of a rehearsal is left, since it
+// may write shared memory only.
 #include "tests/emulator/emulated_fiber.hpp"
 #include "tests/emulator/emulated_internal.hpp"
 
 #include <mutex>
-#include <numeric>
-#include <pthread.h>
-#include <signal.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +48,7 @@ struct thread {
     thread_t *next;
     group_t *waits_for;
     bool returned;
+    bool awaited; // the kernels before this one
     uint32_t exchanges;
 };
 
@@ -56,19 +59,12 @@ typedef struct {
     or_emulated_lane_t lanes[2][WARP];
 } warp_t;
 
-// The numbers below `count`, each once: a stride without a common divisor leads through all.
-typedef struct {
-    uint64_t count;
-    uint64_t stride;
-    uint64_t at;
-} order_t;
-
 static struct {
     const or_emulated_launch_t *launch;
     uint32_t threads; // of a block
     uint32_t begun;
     uint32_t returned;
-    order_t order;
+    or_emulated_order_t order;
     thread_t thread[THREADS_MAX];
     warp_t warp[THREADS_MAX / WARP];
     group_t all;
@@ -77,12 +73,15 @@ static struct {
     uint32_t shared_count;
     size_t shared_bytes;
     bool told; // a loop, by a thread of this launch
+    bool rehearsed;
+    bool given_up; // the rehearsal's waits, which nobody will end
 } block;
 
 static thread_t *running;
 static or_fiber_t *idle[THREADS_MAX + 1];
 static uint32_t idle_count;
 static std::mutex one_launch;
+static jmp_buf rehearsal_end[THREADS_MAX];
 
 uint3 threadIdx;
 uint3 blockIdx;
@@ -104,18 +103,29 @@ void or_emulated_end(const char *call, const char *format, ...)
     abort();
 }
 
+[[noreturn]] static void end_thread(const thread_t *thread, const char *format, va_list arguments)
+{
+    char sentence[512];
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    or_emulated_end(block.launch->call, "block (%u, %u, %u), thread (%u, %u, %u) %s", blockIdx.x,
+                    blockIdx.y, blockIdx.z, thread->index.x, thread->index.y, thread->index.z,
+                    sentence);
+}
+
 // The thread at fault first.
 [[noreturn, gnu::format(printf, 2, 3)]] static void end_at(const thread_t *thread,
                                                            const char *format, ...)
 {
-    char sentence[256];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
-    va_end(arguments);
-    or_emulated_end(block.launch->call, "block (%u, %u, %u), thread (%u, %u, %u) %s", blockIdx.x,
-                    blockIdx.y, blockIdx.z, thread->index.x, thread->index.y, thread->index.z,
-                    sentence);
+    end_thread(thread, format, arguments);
+}
+
+void or_emulated_end_thread(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    end_thread(running, format, arguments);
 }
 
 static const char *wait_name(or_emulated_wait_t wait)
@@ -179,18 +189,43 @@ static thread_t *pop(queue_t *queue)
     return thread;
 }
 
-static uint64_t take(order_t *order)
-{
-    uint64_t taken = order->at;
-    order->at += order->stride;
-    order->at -= order->at < order->count ? 0 : order->count;
-    return taken;
-}
-
 static uint3 index_in(uint64_t number, const dim3 &size)
 {
     uint64_t row = number / size.x;
     return {(uint32_t)(number % size.x), (uint32_t)(row % size.y), (uint32_t)(row / size.y)};
+}
+
+static void check_end(const thread_t *thread)
+{
+    if (or_emulated_copies_left(or_emulated_thread()) > 0) {
+        end_at(thread, "returns without waiting for what it copies");
+    }
+    if (block.launch->early && !thread->awaited) {
+        end_at(thread, "returns without or_await_before");
+    }
+}
+
+// The thread comes back when it returns or its rehearsal ends, with all that it kept on the stack forgotten.
+static void rehearse(void)
+{
+    if (_setjmp(rehearsal_end[or_emulated_thread()]) == 0) {
+        block.launch->thread();
+    }
+}
+
+[[noreturn]] static void end_rehearsal(void)
+{
+    _longjmp(rehearsal_end[or_emulated_thread()], 1);
+}
+
+// Let all that wait go on, each to its end.
+static void give_up_waits(void)
+{
+    block.given_up = true;
+    push(&block.ready, &block.all.waiting);
+    for (uint32_t first = 0; first < block.threads; first += WARP) {
+        push(&block.ready, &block.warp[first / WARP].group.waiting);
+    }
 }
 
 static void run_thread(thread_t *thread)
@@ -199,13 +234,12 @@ static void run_thread(thread_t *thread)
     thread->index = index_in((uint64_t)(thread - block.thread), blockDim);
     threadIdx = thread->index;
     running = thread;
-    or_emulated_copies_begin(or_emulated_thread());
-    block.launch->thread();
-    if (or_emulated_copies_left(or_emulated_thread()) > 0) {
-        end_at(thread, "returns without waiting for what it copies");
-    }
-    if (block.launch->early && !or_emulated_has_awaited(or_emulated_thread())) {
-        end_at(thread, "returns without or_await_before");
+    or_emulated_copies_begin(or_emulated_thread(), block.rehearsed);
+    if (block.rehearsed) {
+        rehearse();
+    } else {
+        block.launch->thread();
+        check_end(thread);
     }
     thread->returned = true;
     block.returned++;
@@ -219,7 +253,7 @@ static void run_threads(void)
     for (;;) {
         while (block.begun < block.threads) {
             block.begun++;
-            run_thread(&block.thread[take(&block.order)]);
+            run_thread(&block.thread[or_emulated_take_next(&block.order)]);
         }
         idle[idle_count++] = or_fiber_current();
         leave();
@@ -240,6 +274,9 @@ static void leave(void)
         or_fiber_switch(pop(&block.ready)->fiber);
     } else if (block.returned == block.threads) {
         or_fiber_switch(or_fiber_host);
+    } else if (block.rehearsed) {
+        give_up_waits();
+        or_fiber_switch(pop(&block.ready)->fiber);
     } else {
         end_stuck();
     }
@@ -271,6 +308,9 @@ static void wait_for(group_t *group, or_emulated_wait_t wait)
     leave();
     running = self;
     threadIdx = self->index;
+    if (block.given_up) {
+        end_rehearsal();
+    }
 }
 
 static warp_t *own_warp(or_emulated_wait_t wait)
@@ -291,6 +331,14 @@ void or_block_wait(void)
 void or_warp_wait(void)
 {
     wait_for(&own_warp(OR_EMULATED_WARP_WAIT)->group, OR_EMULATED_WARP_WAIT);
+}
+
+void or_await_before(void)
+{
+    running->awaited = true;
+    if (block.rehearsed) {
+        end_rehearsal();
+    }
 }
 
 uint32_t or_emulated_thread(void)
@@ -366,37 +414,13 @@ static void check_guard(void)
 
 // ---- blocks ----
 
-uint64_t or_emulated_random_below(uint64_t *state, uint64_t count)
-{
-    if (*state == 0) {
-        const char *seed = getenv("OR_EMULATED_SEED");
-        *state = seed ? strtoull(seed, nullptr, 0) * 2 + 1 : 1;
-    }
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (*state >> 33) % count;
-}
-
-static uint64_t random_below(uint64_t count)
-{
-    static uint64_t state;
-    return or_emulated_random_below(&state, count);
-}
-
-static order_t scramble(uint64_t count)
-{
-    order_t order = {count, 1, random_below(count)};
-    do {
-        order.stride = 1 + random_below(count);
-    } while (std::gcd(order.stride, count) != 1);
-    return order;
-}
-
 static void run_block(uint64_t number)
 {
     blockIdx = index_in(number, gridDim);
     block.begun = 0;
     block.returned = 0;
-    block.order = scramble(block.threads);
+    block.given_up = false;
+    block.order = or_emulated_scramble(block.threads);
     block.shared_count = 0;
     block.shared_bytes = 0;
     block.all = {};
@@ -416,58 +440,33 @@ static uint64_t count_of(const dim3 &size)
     return (uint64_t)size.x * size.y * size.z;
 }
 
-// ---- faults ----
-
-// A test's own handler would go on with the next test, from the middle of a launch.
-static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE};
-#define FAULTS (sizeof faults / sizeof faults[0])
-
-static pthread_t launcher; // the host's thread that runs kernels
-
-static void end_faulty(int fault)
-{
-    if (!pthread_equal(pthread_self(), launcher)) {
-        signal(fault, SIG_DFL); // not a kernel's, and it comes again
-        return;
-    }
-    end_at(running,
-           fault == SIGFPE ? "divides by zero" : "reads or writes where there is no memory");
-}
-
-static void catch_faults(struct sigaction *before)
-{
-    struct sigaction action = {};
-    action.sa_handler = end_faulty;
-    launcher = pthread_self();
-    for (size_t i = 0; i < FAULTS; i++) {
-        sigaction(faults[i], &action, &before[i]);
-    }
-}
-
-static void leave_faults(const struct sigaction *before)
-{
-    for (size_t i = 0; i < FAULTS; i++) {
-        sigaction(faults[i], &before[i], nullptr);
-    }
-}
-
 // ---- launches ----
 
-static void run_launch(const or_emulated_launch_t &launch)
+static void run_blocks(bool rehearsed)
+{
+    block.rehearsed = rehearsed;
+    block.told = false;
+    or_emulated_order_t order = or_emulated_scramble(count_of(gridDim));
+    for (uint64_t i = 0; i < order.count; i++) {
+        run_block(or_emulated_take_next(&order));
+    }
+}
+
+static void run_launch(const struct or_cuda *cuda, const or_emulated_launch_t &launch)
 {
     std::lock_guard<std::mutex> lock(one_launch);
-    struct sigaction before[FAULTS];
-    catch_faults(before);
+    or_emulated_catch_faults(launch.call);
     block.launch = &launch;
-    block.told = false;
     block.threads = (uint32_t)count_of(launch.block);
     gridDim = launch.grid;
     blockDim = launch.block;
-    order_t order = scramble(count_of(launch.grid));
-    for (uint64_t i = 0; i < order.count; i++) {
-        run_block(take(&order));
+    if (launch.early) {
+        or_emulated_hide_written(cuda);
+        run_blocks(true);
+        or_emulated_show_written();
     }
-    leave_faults(before);
+    run_blocks(false);
+    or_emulated_leave_faults();
 }
 
 static bool within(const dim3 &size, uint32_t x_max, uint32_t y_max, uint32_t z_max)
@@ -495,5 +494,6 @@ int or_emulated_ask(struct or_cuda *cuda, or_emulated_launch_t launch)
         or_emulated_end(launch.call, "%zu bytes of shared memory; CUDA allows %zu", launch.shared,
                         SHARED_MAX);
     }
-    return or_emulated_ask_step(cuda, [launch = std::move(launch)] { run_launch(launch); });
+    return or_emulated_ask_step(cuda,
+                                [cuda, launch = std::move(launch)] { run_launch(cuda, launch); });
 }

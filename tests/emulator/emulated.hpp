@@ -6,10 +6,14 @@
 // device has as much memory as the host, or OR_EMULATED_MEMORY bytes.
 //
 // A kernel that breaks a rule which a GPU does not check ends the program with a sentence that names the launch, the
-// block and the thread. Each thread of an early launch must come to or_await_before. All threads of a block, or lanes of a warp, must come to a wait, and a warp has 32. A launch may
+// block and the thread. All threads of a block, or lanes of a warp, must come to a wait, and a warp has 32. A launch may
 // not have more threads, shared memory or parameters than CUDA allows. A pointer must be to device memory, nothing may be
 // written behind the shared memory, what is copied there must be waited for, and no address may lack memory. A loop is told by one thread of its own launch, and
 // never to go on forever. Reading and writing behind other memory is told by AddressSanitizer.
+//
+// Each thread of an early launch must come to or_await_before. Until then it may write nothing but shared memory, and
+// read no memory of its device that any kernel has written since it was allocated. To find out, such a launch first
+// runs as far as that and then from its beginning.
 //
 // Launches of several host threads wait for each other.
 #pragma once

@@ -16,7 +16,7 @@ typedef struct {
 typedef struct {
     uint32_t groups; // that have ended
     std::vector<copy_t> late;
-    bool awaited; // what comes before the launch
+    bool at_once; // all of them
 } copies_t;
 
 static copies_t of_thread[THREADS_MAX];
@@ -35,7 +35,7 @@ static void ask(void *to, const void *from, size_t bytes)
     static uint64_t state;
     copies_t *own = &of_thread[or_emulated_thread()];
     const copy_t copy = {to, from, bytes, own->groups};
-    if (or_emulated_random_below(&state, 2) == 0) {
+    if (own->at_once || or_emulated_random_below(&state, 2) == 0) {
         do_copy(copy);
     } else {
         own->late.push_back(copy);
@@ -82,24 +82,14 @@ void or_emulated_copies_wait(uint32_t groups)
     own->late.swap(still);
 }
 
-void or_emulated_copies_begin(uint32_t thread)
+void or_emulated_copies_begin(uint32_t thread, bool at_once)
 {
     of_thread[thread].groups = 0;
     of_thread[thread].late.clear();
-    of_thread[thread].awaited = false;
+    of_thread[thread].at_once = at_once;
 }
 
 size_t or_emulated_copies_left(uint32_t thread)
 {
     return of_thread[thread].late.size();
-}
-
-void or_await_before(void)
-{
-    of_thread[or_emulated_thread()].awaited = true;
-}
-
-bool or_emulated_has_awaited(uint32_t thread)
-{
-    return of_thread[thread].awaited;
 }

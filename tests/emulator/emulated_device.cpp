@@ -7,15 +7,10 @@
 
 #include <algorithm>
 #include <deque>
-#include <map>
-#include <mutex>
 #include <new>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
-
-#define ALIGNMENT 256u // of or_cuda_alloc
-#define GARBAGE 0xA5   // in new memory
 
 typedef struct {
     uint64_t after; // how many of the other stream's are done before
@@ -38,16 +33,6 @@ struct or_cuda {
     bool marked[OR_CUDA_MARKS];
     struct timespec marks[OR_CUDA_MARKS];
 };
-
-typedef struct {
-    size_t bytes;
-    bool pinned;
-    const or_cuda_t *owner;
-} memory_t;
-
-// The memory of all devices, which are one, by address.
-static std::map<const char *, memory_t> memory;
-static std::mutex memory_lock;
 
 const char *or_cuda_text(int status)
 {
@@ -217,12 +202,8 @@ static uint64_t memory_limit(void)
 
 static uint64_t memory_left(void)
 {
-    std::lock_guard<std::mutex> lock(memory_lock);
-    uint64_t used = 0;
-    for (const auto &entry : memory) {
-        used += entry.second.pinned ? 0 : entry.second.bytes;
-    }
-    uint64_t limit = memory_limit();
+    const uint64_t used = or_emulated_memory_used();
+    const uint64_t limit = memory_limit();
     return used < limit ? limit - used : 0;
 }
 
@@ -276,13 +257,10 @@ void or_cuda_close(or_cuda_t **cuda_p)
         return;
     }
     (void)finish(cuda);
-    std::lock_guard<std::mutex> lock(memory_lock);
-    for (const auto &entry : memory) {
-        if (entry.second.owner == cuda) {
-            or_emulated_end("or_cuda_close",
-                            "%zu bytes were allocated and not freed, unless a test failed",
-                            entry.second.bytes);
-        }
+    const size_t left = or_emulated_memory_of(cuda);
+    if (left > 0) {
+        or_emulated_end("or_cuda_close",
+                        "%zu bytes were allocated and not freed, unless a test failed", left);
     }
     delete cuda;
     *cuda_p = nullptr;
@@ -329,14 +307,9 @@ static int allocate(or_cuda_t *cuda, size_t bytes, bool pinned, void **at_p)
     if (bytes > (pinned ? bytes_of_pages(_SC_PHYS_PAGES) : memory_left())) {
         return OR_EMULATED_OUT_OF_MEMORY; // AddressSanitizer would end the program
     }
-    void *at = nullptr;
-    if (bytes > 0 && posix_memalign(&at, ALIGNMENT, bytes) != 0) {
+    void *at = bytes > 0 ? or_emulated_take_memory(cuda, bytes, pinned) : nullptr;
+    if (bytes > 0 && !at) {
         return OR_EMULATED_OUT_OF_MEMORY;
-    }
-    if (at) {
-        memset(at, GARBAGE, bytes);
-        std::lock_guard<std::mutex> lock(memory_lock);
-        memory[(const char *)at] = {bytes, pinned, cuda};
     }
     *at_p = at;
     return pinned ? OR_CUDA_OK : or_cuda_clear(cuda, at, bytes);
@@ -351,11 +324,9 @@ static void release(or_cuda_t *cuda, void *at, const char *call)
         or_emulated_end(call, "it waits, which cannot be recorded");
     }
     (void)finish(cuda);
-    std::lock_guard<std::mutex> lock(memory_lock);
-    if (memory.erase((const char *)at) == 0) {
+    if (!or_emulated_give_memory(at)) {
         or_emulated_end(call, "%p was not allocated here, or is freed already", at);
     }
-    free(at);
 }
 
 int or_cuda_alloc(or_cuda_t *cuda, size_t bytes, void **at_p)
@@ -378,29 +349,9 @@ void or_cuda_free_pinned(or_cuda_t *cuda, void *at)
     release(cuda, at, "or_cuda_free_pinned");
 }
 
-// Return the memory in which at .. at + bytes lies; no memory where it is the host's own.
-static memory_t memory_of(const void *at, size_t bytes)
-{
-    std::lock_guard<std::mutex> lock(memory_lock);
-    auto after = memory.upper_bound((const char *)at);
-    if (after == memory.begin()) {
-        return {};
-    }
-    const auto &[first, found] = *std::prev(after);
-    return (size_t)((const char *)at - first) + bytes <= found.bytes ? found : memory_t{};
-}
-
-// One behind the last byte is where an array of none may be.
-void or_emulated_check_pointer(const char *call, const void *pointer)
-{
-    if (pointer && memory_of(pointer, 0).bytes == 0) {
-        or_emulated_end(call, "a pointer, %p, that is not to device memory", pointer);
-    }
-}
-
 static void check_range(const char *call, const void *at, size_t bytes)
 {
-    if (memory_of(at, bytes).bytes == 0) {
+    if (!or_emulated_is_memory(at, bytes)) {
         or_emulated_end(call, "%zu bytes at %p, which are not (all) of one device memory", bytes,
                         at);
     }
@@ -408,9 +359,14 @@ static void check_range(const char *call, const void *at, size_t bytes)
 
 // ---- copies ----
 
+static void copy(void *to, const void *from, size_t bytes)
+{
+    or_emulated_write(to, bytes, [=] { memcpy(to, from, bytes); });
+}
+
 static int ask_copy(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
 {
-    return or_emulated_ask_step(cuda, [=] { memcpy(to, from, bytes); });
+    return or_emulated_ask_step(cuda, [=] { copy(to, from, bytes); });
 }
 
 // Memory of the host that is not pinned may go away, so it is waited for.
@@ -418,7 +374,7 @@ static int copy_with_host(or_cuda_t *cuda, const void *host, void *to, const voi
                           size_t bytes)
 {
     int status = ask_copy(cuda, to, from, bytes);
-    return memory_of(host, bytes).pinned ? status : or_cuda_wait(cuda);
+    return or_emulated_is_pinned(host, bytes) ? status : or_cuda_wait(cuda);
 }
 
 int or_cuda_upload(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
@@ -448,11 +404,11 @@ int or_cuda_fetch(or_cuda_t *cuda, void *to, const void *from, size_t bytes)
         return OR_CUDA_OK;
     }
     check_range("or_cuda_fetch", to, bytes);
-    if (!memory_of(from, bytes).pinned) {
+    if (!or_emulated_is_pinned(from, bytes)) {
         or_emulated_end("or_cuda_fetch",
                         "%zu bytes at %p, which are not (all) of one pinned memory", bytes, from);
     }
-    ask(&cuda->fetches, [=] { memcpy(to, from, bytes); });
+    ask(&cuda->fetches, [=] { copy(to, from, bytes); });
     return OR_CUDA_OK;
 }
 
@@ -472,5 +428,6 @@ int or_cuda_clear(or_cuda_t *cuda, void *at, size_t bytes)
         return OR_CUDA_OK;
     }
     check_range("or_cuda_clear", at, bytes);
-    return or_emulated_ask_step(cuda, [=] { memset(at, 0, bytes); });
+    return or_emulated_ask_step(
+        cuda, [=] { or_emulated_write(at, bytes, [=] { memset(at, 0, bytes); }); });
 }

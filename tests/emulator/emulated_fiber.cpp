@@ -99,6 +99,9 @@ or_fiber_t *or_fiber_current(void)
 void or_fiber_switch(or_fiber_t *to)
 {
     or_fiber_t *from = current;
+    if (to == from) {
+        return;
+    }
     previous = from;
     current = to;
     tell_leaving(from, to);

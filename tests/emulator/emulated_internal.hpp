@@ -39,11 +39,44 @@ int or_emulated_ask_meeting(struct or_cuda *cuda, std::function<void()> step);
 // The device is of no use any more: whoever waits for it gets `status`.
 void or_emulated_break(struct or_cuda *cuda, int status);
 
-// A thread's copies to shared memory begin anew; how many were not waited for.
-void or_emulated_copies_begin(uint32_t thread);
+// A thread's copies to shared memory begin anew, each of them at once or when its turn comes.
+void or_emulated_copies_begin(uint32_t thread, bool at_once);
+// How many were not waited for.
 size_t or_emulated_copies_left(uint32_t thread);
-bool or_emulated_has_awaited(uint32_t thread); // what comes before its launch
 uint32_t or_emulated_thread(void);
+
+// ---- memory ----
+
+// New memory, of the device or pinned; NULL: there is none left.
+void *or_emulated_take_memory(const struct or_cuda *owner, size_t bytes, bool pinned);
+bool or_emulated_give_memory(void *at); // False: it was not taken.
+uint64_t or_emulated_memory_used(void); // of the device
+// The size of one that `owner` has not given back; 0: it has no memory.
+size_t or_emulated_memory_of(const struct or_cuda *owner);
+// Does at .. at + bytes lie in one memory?
+bool or_emulated_is_memory(const void *at, size_t bytes);
+bool or_emulated_is_pinned(const void *at, size_t bytes);
+
+// Do `write`, which is no kernel's, and may write to .. to + bytes of a device's memory, as nothing else may.
+void or_emulated_write(void *to, size_t bytes, const std::function<void()> &write);
+
+// Hide the memory of a device that kernels have written from the one that runs; show it again.
+void or_emulated_hide_written(const struct or_cuda *owner);
+void or_emulated_show_written(void);
+
+typedef enum {
+    OR_EMULATED_TOUCHES_NOTHING, // no memory of a device's
+    OR_EMULATED_WRITES_FIRST,    // where no kernel wrote before; now it can
+    OR_EMULATED_WRITES_EARLY,    // the same, while written memory is hidden
+    OR_EMULATED_TOUCHES_WRITTEN  // memory that is hidden, by the launch *writer
+} or_emulated_touch_t;
+
+// A kernel of the launch `call` cannot read, or write, what is at `at`.
+or_emulated_touch_t or_emulated_touch(const void *at, const char *call, const char **writer);
+
+// Between the two, faults are the launch's.
+void or_emulated_catch_faults(const char *call);
+void or_emulated_leave_faults(void);
 
 // False: it is not this loop that is done now.
 bool or_emulated_tell_loop(or_cuda_loop_t loop, bool again);
@@ -51,6 +84,18 @@ bool or_emulated_tell_loop(or_cuda_loop_t loop, bool again);
 // One of a sequence of numbers below count that OR_EMULATED_SEED changes; *state is 0 where it begins.
 uint64_t or_emulated_random_below(uint64_t *state, uint64_t count);
 
+// The numbers below `count`, each once.
+typedef struct {
+    uint64_t count;
+    uint64_t stride;
+    uint64_t at;
+} or_emulated_order_t;
+
+or_emulated_order_t or_emulated_scramble(uint64_t count);
+uint64_t or_emulated_take_next(or_emulated_order_t *order);
+
 // Say what a kernel or its caller did wrong, in a sentence without an end, and abort.
 [[noreturn, gnu::format(printf, 2, 3)]] void or_emulated_end(const char *call, const char *format,
                                                              ...);
+// The same of the thread that runs.
+[[noreturn, gnu::format(printf, 1, 2)]] void or_emulated_end_thread(const char *format, ...);

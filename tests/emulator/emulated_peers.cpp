@@ -201,5 +201,8 @@ int or_cuda_peers_gather(or_cuda_peers_t *peers, const float *from, float *to, s
     if (from < to + peers->size * floats && to < from + floats) {
         or_emulated_end("or_cuda_peers_gather", "what is given lies within what is gathered");
     }
-    return or_emulated_ask_meeting(peers->cuda, [=] { meet(peers, from, to, floats); });
+    return or_emulated_ask_meeting(peers->cuda, [=] {
+        or_emulated_write(to, peers->size * floats * sizeof *to,
+                          [=] { meet(peers, from, to, floats); });
+    });
 }

@@ -184,6 +184,13 @@ static void check_spans(const product_t *p)
     check_aligned("inputs", inputs * sizeof(uint16_t));
 }
 
+// Return how far what is written reaches, with the rows behind the last.
+static size_t floats_of(const product_t *p)
+{
+    const size_t rows = rows_of_tiles(p->rows);
+    return (p->to.count - 1) * p->to.part_stride + (rows - 1) * p->to.y_stride + p->matrix.outputs;
+}
+
 static void check_arrays(const product_t *p)
 {
     const or_cuda_tensor_matrix_t *m = &p->matrix;
@@ -193,9 +200,7 @@ static void check_arrays(const product_t *p)
     check_aligned("y", (uintptr_t)p->to.y | (p->to.y_stride | p->to.part_stride) * sizeof(float));
     check_array("weights", m->weights, (size_t)m->outputs * m->inputs, sizeof(uint16_t));
     check_array("x", p->x.halves, rows * p->x.halves_stride, sizeof(uint16_t));
-    check_array("y", p->to.y,
-                (p->to.count - 1) * p->to.part_stride + (rows - 1) * p->to.y_stride + m->outputs,
-                sizeof(float));
+    check_array("y", p->to.y, floats_of(p), sizeof(float));
     if (p->to.count > 1 && p->to.part_stride < rows * p->to.y_stride) {
         or_emulated_end("or_cuda_matmul_tensor", "parts of %zu rows without room for all of them",
                         rows);
@@ -205,12 +210,18 @@ static void check_arrays(const product_t *p)
     }
 }
 
+static void multiply(const product_t &product)
+{
+    for (uint32_t s = 0; s < product.to.count; s++) {
+        multiply_part(&product, s);
+    }
+}
+
 static int ask(or_cuda_tensor_t *tensor, const product_t &product)
 {
-    return or_emulated_ask_step(tensor->cuda, [product] {
-        for (uint32_t s = 0; s < product.to.count; s++) {
-            multiply_part(&product, s);
-        }
+    const size_t bytes = floats_of(&product) * sizeof *product.to.y;
+    return or_emulated_ask_step(tensor->cuda, [product, bytes] {
+        or_emulated_write(product.to.y, bytes, [&] { multiply(product); });
     });
 }
 

@@ -199,6 +199,25 @@ static void make_mistake(uint32_t mistake)
     (void)test_launch_mistake(test_device, mistake, 64, numbers);
 }
 
+static uint32_t *new_memory(void)
+{
+    uint32_t *at = NULL;
+    (void)or_cuda_alloc(test_device, 2 * 64 * sizeof *at, (void **)&at);
+    return at;
+}
+
+static void make_mistake_in_new_memory(uint32_t mistake)
+{
+    (void)test_launch_mistake(test_device, mistake, 64, new_memory());
+}
+
+static void make_mistake_behind_doubles(uint32_t mistake)
+{
+    uint32_t *at = new_memory();
+    (void)test_launch_double(test_device, at, 1, 64, 0);
+    (void)test_launch_mistake(test_device, mistake, 64, at);
+}
+
 static void make_partial_warp(uint32_t threads)
 {
     (void)test_launch_mistake(test_device, TEST_MISTAKE_RETURNED_WARP, threads, numbers);
@@ -297,6 +316,44 @@ static void early_kernels_that_do_not_await_others(void **state)
                       "thread (7, 0, 0) returns without or_await_before");
 }
 
+static void early_kernels_that_touch_what_others_write(void **state)
+{
+    (void)state;
+    const char *touches = "thread (7, 0, 0) touches memory before or_await_before that kernels "
+                          "write, first of them ";
+    assert_last_words(make_mistake_behind_doubles, TEST_MISTAKE_READ_BEFORE, touches);
+    assert_last_words(make_mistake_behind_doubles, TEST_MISTAKE_READ_BEFORE, "block (1, 0, 0)");
+    assert_last_words(make_mistake_behind_doubles, TEST_MISTAKE_READ_BEFORE,
+                      "or_launch(cuda, write_doubles");
+    assert_last_words(make_mistake_behind_doubles, TEST_MISTAKE_COPIED_BEFORE, touches);
+    assert_last_words(make_mistake_behind_doubles, TEST_MISTAKE_WRITTEN_BEFORE, touches);
+    assert_last_words(make_mistake_in_new_memory, TEST_MISTAKE_WRITTEN_BEFORE,
+                      "thread (7, 0, 0) writes to device memory before or_await_before");
+}
+
+// Rehearsing leaves nothing behind, whichever wait of others it comes to.
+static void early_kernels_that_may_read_weights(void **state)
+{
+    (void)state;
+    enum { THREADS = 64, CHAIN = 4 };
+    uint32_t weights[THREADS], sums[THREADS];
+    uint32_t *at = NULL;
+    for (uint32_t i = 0; i < THREADS; i++) {
+        weights[i] = 1000 + i;
+    }
+    cuda_test_ok(or_cuda_alloc(test_device, sizeof weights, (void **)&at));
+    cuda_test_ok(or_cuda_upload(test_device, at, weights, sizeof weights));
+    cuda_test_ok(test_launch_double(test_device, numbers, 1, THREADS, 0));
+    for (uint32_t i = 0; i < CHAIN; i++) {
+        cuda_test_ok(test_launch_early(test_device, i % 2 == 1, THREADS, at, numbers));
+    }
+    cuda_test_download(test_device, sums, numbers, sizeof sums);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        assert_int_equal(sums[i], 2 * i + CHAIN * weights[i]);
+    }
+    or_cuda_free(test_device, at);
+}
+
 static void launches_that_cuda_does_not_allow(void **state)
 {
     (void)state;
@@ -343,6 +400,8 @@ int main(void)
         cmocka_unit_test(waits_that_not_all_come_to),
         cmocka_unit_test(copies_that_nobody_waits_for),
         cmocka_unit_test(early_kernels_that_do_not_await_others),
+        cmocka_unit_test(early_kernels_that_touch_what_others_write),
+        cmocka_unit_test(early_kernels_that_may_read_weights),
         cmocka_unit_test(launches_that_cuda_does_not_allow),
         cmocka_unit_test(memory_that_is_not_theirs),
         cmocka_unit_test(loops_that_are_told_nothing_or_too_much),

@@ -49,6 +49,35 @@ int test_launch_double(or_cuda_t *cuda, const uint32_t *y, uint32_t blocks, uint
     return or_launch(cuda, write_doubles, dim3(blocks), dim3(threads), shared, (uint32_t *)y);
 }
 
+OR_GLOBAL void add_early(const uint32_t *weights, uint32_t *y)
+{
+    const uint32_t weight = weights[thread_number()];
+    or_await_before();
+    y[thread_number()] += weight;
+}
+
+// Until the first thread has awaited, the others wait for it with what they have read.
+OR_GLOBAL void add_behind_first(const uint32_t *weights, uint32_t *y)
+{
+    OR_SHARED(uint32_t, first, 1);
+    const uint32_t weight = or_shuffle_xor(weights[threadIdx.x ^ 1], 1);
+    if (threadIdx.x == 0) {
+        or_await_before();
+        *first = 1;
+    }
+    or_block_wait();
+    or_await_before();
+    y[threadIdx.x] += weight * *first;
+}
+
+int test_launch_early(or_cuda_t *cuda, bool behind_first, uint32_t threads, const uint32_t *weights,
+                      uint32_t *y)
+{
+    return behind_first
+               ? or_launch_early(cuda, add_behind_first, dim3(1), dim3(threads), 0, weights, y)
+               : or_launch_early(cuda, add_early, dim3(1), dim3(threads), 0, weights, y);
+}
+
 // ---- what none may do ----
 
 OR_GLOBAL void return_from_block(uint32_t *y)
@@ -121,12 +150,48 @@ OR_GLOBAL void await_too_few(uint32_t *y)
     or_copies_wait<32>();
 }
 
+OR_GLOBAL void return_before_others(uint32_t *y)
+{
+    if (threadIdx.x == 7) {
+        return;
+    }
+    or_await_before();
+    y[thread_number()] = 1;
+}
+
+OR_GLOBAL void read_before_others(uint32_t *y)
+{
+    const uint32_t before = blockIdx.x == 1 && threadIdx.x == 7 ? y[threadIdx.x] : 0;
+    or_await_before();
+    y[thread_number()] = before;
+}
+
+OR_GLOBAL void copy_before_others(uint32_t *y)
+{
+    OR_SHARED(float, copies, 64);
+    if (threadIdx.x == 7) {
+        or_copy_float(&copies[7], (const float *)y);
+        or_copies_end();
+    }
+    or_await_before();
+    or_copies_wait<0>();
+}
+
 OR_GLOBAL void write_before_others(uint32_t *y)
 {
-    if (threadIdx.x != 7) {
-        or_await_before();
+    if (threadIdx.x == 7) {
+        y[thread_number()] = 1;
     }
-    y[thread_number()] = 1;
+    or_await_before();
+}
+
+static int launch_early_mistake(or_cuda_t *cuda, test_mistake_t mistake, uint32_t threads,
+                                uint32_t *y)
+{
+    void (*const kernels[])(uint32_t *) = {return_before_others, read_before_others,
+                                           copy_before_others, write_before_others};
+    void (*const kernel)(uint32_t *) = kernels[mistake - TEST_MISTAKE_BEFORE_OTHERS];
+    return or_launch_early(cuda, kernel, dim3(2), dim3(threads), 0, y);
 }
 
 int test_launch_mistake(or_cuda_t *cuda, test_mistake_t mistake, uint32_t threads, uint32_t *y)
@@ -134,10 +199,9 @@ int test_launch_mistake(or_cuda_t *cuda, test_mistake_t mistake, uint32_t thread
     void (*const kernels[])(uint32_t *) = {return_from_block, return_from_warp,    diverge_in_warp,
                                            diverge_in_block,  write_behind_shared, share_too_much,
                                            write_nowhere,     await_too_few};
-    if (mistake == TEST_MISTAKE_BEFORE_OTHERS) {
-        return or_launch_early(cuda, write_before_others, dim3(2), dim3(threads), 0, y);
-    }
-    return or_launch(cuda, kernels[mistake], dim3(2), dim3(threads), threads * sizeof *y, y);
+    return mistake >= TEST_MISTAKE_BEFORE_OTHERS
+               ? launch_early_mistake(cuda, mistake, threads, y)
+               : or_launch(cuda, kernels[mistake], dim3(2), dim3(threads), threads * sizeof *y, y);
 }
 
 OR_GLOBAL void tell(or_cuda_loop_t loop, uint32_t tellers)

@@ -1,6 +1,8 @@
 // emulated_test_kernels - kernels that show how the emulator runs them, and kernels that do what no kernel may.
 #pragma once
 
+#include <stdbool.h>
+
 #include "kernels/cuda/cuda_device.h"
 
 #ifdef __cplusplus
@@ -15,6 +17,11 @@ int test_launch_garbage(or_cuda_t *cuda, uint32_t blocks, uint32_t *words);
 int test_launch_double(or_cuda_t *cuda, const uint32_t *y, uint32_t blocks, uint32_t threads,
                        size_t shared);
 
+// y[i] += weights[i], by a block that begins early and reads the weights before it awaits the kernels before. With
+// `behind_first` the first thread does so, and the others wait for it before they do, too; threads fill warps then.
+int test_launch_early(or_cuda_t *cuda, bool behind_first, uint32_t threads, const uint32_t *weights,
+                      uint32_t *y);
+
 typedef enum {
     TEST_MISTAKE_RETURNED_BLOCK, // thread 5 of block 1 returns where the others wait
     TEST_MISTAKE_RETURNED_WARP,  // lane 3 of warp 1 returns where the others shuffle
@@ -24,7 +31,12 @@ typedef enum {
     TEST_MISTAKE_TOO_MUCH_SHARED, // more than 48 KiB in arrays
     TEST_MISTAKE_NOWHERE,         // thread 9 writes where there is no memory
     TEST_MISTAKE_NOT_AWAITED,     // returns while copies to shared memory may be on their way
-    TEST_MISTAKE_BEFORE_OTHERS,   // begins early, and thread 7 does not await the kernels before
+    // The rest begin early. Thread 7 does not await the kernels before; it reads y, copies it to shared memory, or writes it before
+    // it awaits them.
+    TEST_MISTAKE_BEFORE_OTHERS,
+    TEST_MISTAKE_READ_BEFORE,
+    TEST_MISTAKE_COPIED_BEFORE,
+    TEST_MISTAKE_WRITTEN_BEFORE,
 } test_mistake_t;
 
 // The first `tellers` threads tell the loop that it goes on.
