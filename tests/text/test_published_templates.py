@@ -29,8 +29,9 @@ class Published(unittest.TestCase):
         self.file = Path(folder.name) / "vocabulary.gguf"
 
     def run_tokens(self, name, talks, family="-", thinking="", **how):
-        template = TEMPLATES[name]
-        byte_vocabulary.write(self.file, data(f"templates/{name}.jinja").read_text(), *template.roles, adds_begin=template.adds_begin, **how)
+        template, text = TEMPLATES[name], data(f"templates/{name}.jinja").read_text()
+        self.assertTrue(text, f"the template {name} is empty")  # which would be refused, as some templates are
+        byte_vocabulary.write(self.file, text, *template.roles, adds_begin=template.adds_begin, **how)
         return subprocess.run([BIN.parent / "tests/chat-tokens", self.file, family, *filter(None, [thinking])], input="".join(json.dumps(talk) + "\n" for talk in talks),
                               capture_output=True, text=True, timeout=60)
 
