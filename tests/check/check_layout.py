@@ -4,7 +4,7 @@
     check_layout.py [--compiler CC] [--report] [--root FOLDER]
 
 Exit status 1 if a file includes what its folder may not, a header does not compile by itself, or something is larger than LIMITS allow.
-A header that a source includes before anything else is left to the build, which compiles it so.
+A header that a source of its language includes before anything else is left to the build, which compiles it so.
 --report also prints lines of code by folder and the ten longest functions. --root checks another repository, without our exceptions.
 """
 import argparse
@@ -113,12 +113,13 @@ def forbidden_includes(name):
 
 
 def included_first(names):
-    """Return the headers that some source includes before anything else, for which the build shows that they compile alone. A folder for one kind of
-    processor is not always built."""
+    """Return the headers that some source of their language includes before anything else, for which the build shows that they compile alone. Not every
+    build has the fuzzers, or the folder for one kind of processor."""
     first = set()
     for name in names:
+        folder = str(Path(name).parent)
         match = FIRST_INCLUDE.match((ROOT / name).read_text()) if name.endswith((".c", ".cu", ".cpp")) else None
-        if match and str(Path(name).parent) not in TARGETS:
+        if match and match.group(1).endswith(".h") == name.endswith(".c") and folder not in (*TARGETS, "tests/fuzz"):
             first.add(match.group(1))
     return first
 

@@ -14,6 +14,7 @@ LAYOUT = {"common/base may not include": {"common/base/a.c": '#include "coordina
           "is not a rooted path": {"common/base/a.c": '#include "a.h"\n'},
           "c.h does not compile alone": {"common/base/c.h": "size_t or_c(void);\n",
                                          "common/base/c.c": '// Adds.\n#include <stddef.h>\n#include "common/base/c.h"\n'},
+          "d.h does not compile alone": {"kernels/cuda/d.h": "bool or_d(void);\n", "kernels/cuda/d.cu": '#include "kernels/cuda/d.h"\n'},
           "a.c: 501 lines of a product file": {"common/base/a.c": "\n" * 501},
           "a.h: 31 prototypes of a header": {"common/base/a.h": "".join(f"int or_{i}(void);\n" for i in range(31))},
           "common/base: 31 files of a folder": {f"common/base/{i}.txt": "" for i in range(29)},

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import wire
 from service import cpu_s, resident_mib
-from cli import TARGET, Background, ZmtpDealer
+from cli import Coordinator, ZmtpDealer
 
 CONNECTIONS = 16
 MEMORY_MIB = 96
@@ -21,13 +21,6 @@ FRAME = b"\x00\x01x"
 PING = b"\x04\x07\x04PING\0\0"
 UNFINISHED = b"\x01\0"  # an empty part, and more to come
 COMMAND, LONG = 4, 2
-
-
-class Coordinator(Background):
-    def __init__(self):
-        super().__init__("-m", TARGET, "--listen", "tcp://127.0.0.1:*", "--journal", "none", "--ready-fd", "1",
-                         program="outrider-coordinator")
-        self.endpoint = self.process.stdout.readline().decode().strip()
 
 
 def attack(endpoint, data, lasts=0):
@@ -55,7 +48,7 @@ def crowd(endpoint, data, lasts=0):
 
 class Wire(unittest.TestCase):
     def setUp(self):
-        self.coordinator = Coordinator()
+        self.coordinator = Coordinator("--journal", "none")
         self.addCleanup(self.coordinator.__exit__)
 
     def still_serves(self):
@@ -168,8 +161,7 @@ class Wire(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         path = Path(folder.name, "hub")
-        with Background("-m", TARGET, "--listen", f"ipc://{path}", "--journal", "none", "--ready-fd", "1", program="outrider-coordinator") as coordinator:
-            coordinator.process.stdout.readline()
+        with Coordinator("--journal", "none", listen=f"ipc://{path}") as coordinator:
             line = socket.socket(socket.AF_UNIX)
             self.addCleanup(line.close)
             line.connect(str(path))

@@ -85,14 +85,15 @@ typedef struct {
     size_t paused[SORTS], unconnected;
 } sums_t;
 
-// Return the bytes a second of the frame under way: 0 once nothing has come for a while, so that who has sent much and then
-// holds it gives way to who sends little by little.
+// Return the bytes a second of the frame under way. Once nothing has come for a while it is negative, the more the longer:
+// who has sent much and then holds it gives way to who sends little by little.
 static double speed_of(const or_relay_connection_t *connection, int64_t now)
 {
-    bool is_silent = now - connection->heard_ns > SILENT_NS && !connection->is_paused;
-    return is_silent ? 0
-                     : (double)connection->flow.begun /
-                           (double)(now - connection->frame_ns + OR_NS_PER_MS);
+    const int64_t silence = now - connection->heard_ns;
+    return silence > SILENT_NS && !connection->is_paused
+               ? -(double)silence
+               : (double)connection->flow.begun /
+                     (double)(now - connection->frame_ns + OR_NS_PER_MS);
 }
 
 static void add(or_zmq_relay_t *relay, or_relay_connection_t *connection, int64_t now, sums_t *sums)
