@@ -12,8 +12,9 @@
 // never to go on forever. Reading and writing behind other memory is told by AddressSanitizer.
 //
 // Each thread of an early launch must come to or_await_before. Until then it may write nothing but shared memory, and
-// read no memory of its device that any kernel has written since it was allocated. To find out, such a launch first
-// runs as far as that and then from its beginning.
+// read no memory of its device that any kernel has written since it was allocated. (Products and gathers of libraries
+// are not noted: nothing begins early behind them.) To find out, such a launch first runs as far as that and then from
+// its beginning.
 //
 // Launches of several host threads wait for each other.
 #pragma once

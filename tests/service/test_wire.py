@@ -129,26 +129,42 @@ class Wire(unittest.TestCase):
             self.large_frames_are_heard()
         self.assertLess(resident_mib(self.coordinator.process.pid), MEMORY_MIB)
 
-    def test_who_holds_large_frames_in_silence_gives_way(self):
+    def holders_give_way(self, byte_now_and_then):
+        """Check that an honest peer at 2.5 MB a second is heard beside some that have sent nearly as much as all may hold together, and then nothing,
+        or a byte now and then."""
         part = 15 << 20
-        for size in (part - 1, part - 1, part - 1, 2900 << 10):  # nearly as much as all may hold together
-            holder = ZmtpDealer(self.coordinator.endpoint)
+        holders = [ZmtpDealer(self.coordinator.endpoint) for _ in range(4)]
+        for holder, left in zip(holders, (100, 100, 100, part - (2900 << 10))):
             self.addCleanup(holder.close)
-            holder.socket.sendall(bytes([LONG]) + struct.pack(">Q", part) + bytes(size))
-        time.sleep(2)
+            holder.socket.sendall(bytes([LONG]) + struct.pack(">Q", part) + bytes(part - left))
+
+        def wait(seconds):
+            time.sleep(seconds)
+            for holder in holders if byte_now_and_then else ():
+                with contextlib.suppress(OSError):  # it is cut, as it should be
+                    holder.socket.sendall(b"\0")
+
+        for _ in range(8):
+            wait(0.5)
         dealer = ZmtpDealer(self.coordinator.endpoint)
         self.addCleanup(dealer.close)
         dealer.socket.sendall(bytes([LONG]) + struct.pack(">Q", 5 << 20))
         for _ in range(20):
             dealer.socket.sendall(bytes(256 << 10))
-            time.sleep(0.1)
+            wait(0.1)
         self.assertTrue(dealer.receive())
         self.assertLess(resident_mib(self.coordinator.process.pid), MEMORY_MIB)
+
+    def test_who_holds_large_frames_in_silence_gives_way(self):
+        self.holders_give_way(byte_now_and_then=False)
+
+    def test_who_holds_large_frames_with_a_byte_now_and_then_gives_way(self):
+        self.holders_give_way(byte_now_and_then=True)
 
     def test_large_parts_and_then_silence_fill_nothing(self):
         size = (16 << 20) - 1
         self.crowd_that_stays(b"\x03" + struct.pack(">Q", size) + bytes(size), 16)
-        time.sleep(1.5)
+        time.sleep(3)  # in its first seconds a crowd that was quick looks honest
         self.large_frames_are_heard()
         self.assertLess(resident_mib(self.coordinator.process.pid), MEMORY_MIB)
 

@@ -30,7 +30,7 @@
 #define ASK_MS 1000  // the next look for hosts that may have vanished
 #define LINGER_NS OR_NS_PER_S
 #define STUCK_NS OR_NS_PER_S
-#define SILENT_NS OR_NS_PER_S         // within a frame
+#define MARKS_NS OR_NS_PER_S          // between two marks of a frame
 #define ASLEEP_NS (50 * OR_NS_PER_MS) // long enough for what there is to wake the hub
 // A smaller part of a frame is not worth a cut: all of that size fill half the room.
 #define SLOW_MIN (16u << 10)
@@ -85,15 +85,27 @@ typedef struct {
     size_t paused[SORTS], unconnected;
 } sums_t;
 
-// Return the bytes a second of the frame under way. Once nothing has come for a while it is negative, the more the longer:
-// who has sent much and then holds it gives way to who sends little by little.
+static void note_mark(or_relay_connection_t *connection, int64_t now)
+{
+    if (now - connection->newer.at_ns >= MARKS_NS) {
+        connection->older = connection->newer;
+        connection->newer = (or_relay_mark_t){now, connection->flow.begun};
+    }
+}
+
+// Return the bytes a second of the frame under way in its last seconds: who has sent much at once and holds it with a
+// byte now and then gives way to who sends steadily.
 static double speed_of(const or_relay_connection_t *connection, int64_t now)
 {
-    const int64_t silence = now - connection->heard_ns;
-    return silence > SILENT_NS && !connection->is_paused
-               ? -(double)silence
-               : (double)connection->flow.begun /
-                     (double)(now - connection->frame_ns + OR_NS_PER_MS);
+    return (double)(connection->flow.begun - connection->older.begun) /
+           (double)(now - connection->older.at_ns + OR_NS_PER_MS);
+}
+
+// Of two that are equally slow the one that holds more is the worse.
+static bool is_worse(const or_relay_connection_t *a, const or_relay_connection_t *b, int64_t now)
+{
+    const double of_a = speed_of(a, now), of_b = speed_of(b, now);
+    return of_a < of_b || (of_a == of_b && a->flow.begun > b->flow.begun);
 }
 
 static void add(or_zmq_relay_t *relay, or_relay_connection_t *connection, int64_t now, sums_t *sums)
@@ -102,12 +114,12 @@ static void add(or_zmq_relay_t *relay, or_relay_connection_t *connection, int64_
     or_relay_sort_t sort = or_relay_sort(relay, connection);
     uint64_t part = connection->peer_ended ? 0 : connection->flow.begun; // libzmq drops it then
     or_relay_note_progress(relay, connection, now);
+    note_mark(connection, now);
     sums->whole[sort] += whole;
     sums->parts += part;
     sums->paused[sort] += connection->is_paused;
     sums->unconnected += connection->inner < 0;
-    if (part >= SLOW_MIN &&
-        (sums->slowest == NULL || speed_of(connection, now) < speed_of(sums->slowest, now))) {
+    if (part >= SLOW_MIN && (sums->slowest == NULL || is_worse(connection, sums->slowest, now))) {
         sums->slowest = connection;
     }
 }

@@ -17,10 +17,9 @@
 // memory and the hub's time (zmtp_flow.h), so that few frames wait before a newcomer's. Peers that the hub calls
 // urgent have larger bounds of their own.
 //
-// All unfinished frames together may hold OR_ZMQ_RELAY_PARTS_MAX. Beyond that the one of which nothing has come for
-// longest is cut, if that is a second or more, else the slowest. A message of so many parts that the hub can never
-// take it is cut as well. When all places for connections are taken, a connection that never said anything makes
-// room, else the one that was silent for longest.
+// All unfinished frames together may hold OR_ZMQ_RELAY_PARTS_MAX. Beyond that the one is cut whose frame came slowest
+// in the last seconds. A message of so many parts that the hub can never take it is cut as well. When all places for
+// connections are taken, a connection that never said anything makes room, else the one that was silent for longest.
 //
 // The relay has a thread of its own. All calls are for the hub's thread.
 #pragma once

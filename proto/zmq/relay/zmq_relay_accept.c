@@ -163,7 +163,7 @@ static void begin(or_zmq_relay_t *relay, int fd, const struct sockaddr_storage *
     *connection = (or_relay_connection_t){
         .used = true, .peer = fd, .inner = -1, .exit = exit, .address = *address};
     connection->flow.commands = exit == OR_ZMQ_CURVE ? 2 : 1;
-    connection->heard_ns = connection->moved_ns = connection->frame_ns = now;
+    connection->heard_ns = connection->moved_ns = now;
     atomic_store(&relay->taken[or_relay_place(relay, connection)], 0);
     atomic_store(&relay->urgent[or_relay_place(relay, connection)], false);
     relay->count++;

@@ -249,13 +249,15 @@ static void read_peer(or_zmq_relay_t *relay, or_relay_connection_t *connection, 
         connection->peer_ended = true;
         return;
     }
+    const uint64_t frames = connection->flow.frames;
+    const bool begins = connection->flow.begun == 0;
     connection->heard_ns = now;
-    if (connection->flow.begun == 0) {
-        connection->frame_ns = now;
-    }
     if (!or_zmtp_flow_pass(&connection->flow, relay->bytes, (size_t)got, &whole)) {
         or_relay_cut(connection, "it does not speak as we do");
         return;
+    }
+    if (begins || connection->flow.frames != frames) {
+        connection->older = connection->newer = (or_relay_mark_t){.at_ns = now};
     }
     or_relay_note_progress(relay, connection, now); // before this waits, too
     connection->passed += whole;

@@ -27,6 +27,12 @@ typedef struct {
     size_t begin, end;
 } or_relay_pending_t;
 
+// How far the frame under way had come.
+typedef struct {
+    int64_t at_ns;
+    uint64_t begun; // as in or_zmtp_flow_t
+} or_relay_mark_t;
+
 typedef struct {
     int peer, inner;                  // descriptors; inner -1: no connection yet
     uint32_t peer_wants, inner_wants; // the events that epoll looks for; 0: none
@@ -38,9 +44,9 @@ typedef struct {
     uint64_t passed;            // the cost of all whole frames so far
     uint64_t said;              // bytes that libzmq has sent
     uint64_t taken_before, moved_empty;
-    int64_t heard_ns; // when the peer sent last
-    int64_t moved_ns; // when the hub last took a frame, or none waited
-    int64_t frame_ns; // when the frame under way began
+    int64_t heard_ns;             // when the peer sent last
+    int64_t moved_ns;             // when the hub last took a frame, or none waited
+    or_relay_mark_t older, newer; // a second or more apart, or where the frame under way began
 } or_relay_connection_t;
 
 typedef struct {
