@@ -3,6 +3,7 @@ Method: tokenizer.json is made of the real vocabularies of the test data, conver
 texts, which tests of the tokenizer compare with llama.cpp's; and what a tokenizer has that GGUF cannot say is refused by name."""
 import base64
 import copy
+import json
 import tempfile
 import sys
 import unittest
@@ -157,6 +158,70 @@ class Tokenizers(unittest.TestCase):
         powers = b"".join(base64.b64encode(b"a" * (i + 1)) + b" %d\n" % i for i in range(1000))
         self.assertIn("take over 256 MiB", self.convert_tiktoken(powers, 1000, code=1))
         self.assertIn("of the class \"QWenTokenizer\"", self.convert_tiktoken(b"YQ== 0\n", 2, code=1, tokenizer_class="QWenTokenizer"))
+
+    # ---- vocab.json and merges.txt ----
+
+    def convert_bpe_files(self, files, size, code=0, **settings):
+        """Convert a folder that has these files and no other tokenizer."""
+        for name in ("tokenizer.json", "vocab.json", "merges.txt", "added_tokens.json"):
+            (self.folder / name).unlink(missing_ok=True)
+        for name, text in files.items():
+            (self.folder / name).write_text(text, errors="surrogateescape", newline="")
+        checkpoints.write_json(self.folder / "config.json", config_of(size))
+        checkpoints.write_json(self.folder / "tokenizer_config.json", {"tokenizer_class": "GPT2Tokenizer"} | settings)
+        _, error = outrider("model", "convert", self.folder, self.out, "--vocab-only", "--force", code=code)
+        return checkpoints.read_gguf(self.out)[0] if code == 0 else error
+
+    def bpe_files(self, roles):
+        """Return GPT-2's vocabulary in this form with other tokens in place of its last ones, as OPT has its own, and the ids of these."""
+        original, _ = checkpoints.read_gguf(data("vocab/gpt-2.gguf"))
+        model = checkpoints.bytes_tokenizer(original)["model"]
+        size = len(original["tokenizer.ggml.tokens"])
+        merges = "\n".join(["#version: 0.2", *model["merges"], ""])
+        ids = {role: size - 1 + i for i, role in enumerate(roles)}
+        return {"vocab.json": json.dumps(model["vocab"] | ids), "merges.txt": merges}, ids, original
+
+    def test_vocab_json_and_merges(self):
+        """The form of OPT: its roles are tokens of the vocabulary, and what it adds has a file of its own."""
+        files, ids, original = self.bpe_files(["<|endoftext|>", "</s>", "<pad>", "<mask>"])
+        size = len(original["tokenizer.ggml.tokens"]) + 4
+        files["added_tokens.json"] = json.dumps({"<user>": size - 1})
+        settings = {"bos_token": {"content": "</s>", "__type": "AddedToken"}, "eos_token": "</s>", "unk_token": "</s>", "pad_token": "<pad>",
+                    "additional_special_tokens": ["<mask>", "<none>"], "add_bos_token": True, "add_prefix_space": False}
+        converted = self.convert_bpe_files(files, size + 1, **settings)
+        first = size - 5
+        self.assertEqual(([b"<|endoftext|>", b"</s>", b"<pad>", b"<mask>", b"<user>", b"[PAD%d]" % size], [1, 3, 3, 3, 4, 5]),
+                         (converted["tokenizer.ggml.tokens"][first:], converted["tokenizer.ggml.token_type"][first:]))
+        self.assertEqual((b"gpt2", b"gpt-2", original["tokenizer.ggml.merges"], True) + (ids["</s>"],) * 3 + (ids["<pad>"],), tuple(
+            converted[f"tokenizer.ggml.{key}"] for key in ("model", "pre", "merges", "add_bos_token", "bos_token_id", "eos_token_id", "unknown_token_id", "padding_token_id")))
+        self.compare_bpe_files()
+
+    def test_vocab_json_and_merges_of_gpt_2(self):
+        """Roles that nobody names are <|endoftext|>, and the ids are those of the vocabulary that it was made of."""
+        files, _, original = self.bpe_files(["<|endoftext|>"])
+        files["merges.txt"] = files["merges.txt"].replace("\n", "\r\n")
+        converted = self.convert_bpe_files(files, len(original["tokenizer.ggml.tokens"]))
+        for key in ("tokens", "token_type", "merges"):
+            self.assertEqual(original[f"tokenizer.ggml.{key}"], converted[f"tokenizer.ggml.{key}"], key)
+        self.compare_with_original("gpt-2")
+
+    def compare_bpe_files(self):
+        """Beside transformers, in test_transformers."""
+
+    def test_vocab_json_and_merges_that_are_refused(self):
+        vocab = json.dumps({"a": 0, "b": 1, "ab": 2})
+        for why, files, settings in (
+                ("nor both vocab.json and merges.txt", {"vocab.json": vocab}, {}),
+                ("nor both vocab.json and merges.txt", {"merges.txt": "a b\n"}, {}),
+                ("of the class \"Qwen2Tokenizer\"", {"vocab.json": vocab, "merges.txt": "a b\n"}, {"tokenizer_class": "Qwen2Tokenizer"}),
+                ("of the class \"\"", {"vocab.json": vocab, "merges.txt": "a b\n"}, {"tokenizer_class": None}),
+                ("add_prefix_space", {"vocab.json": vocab, "merges.txt": "a b\n"}, {"add_prefix_space": True}),
+                ("merge 1 is not two pieces", {"vocab.json": vocab, "merges.txt": "#version: 0.2\na b\n\nab\n"}, {}),
+                ("merge 0 is not two pieces", {"vocab.json": vocab, "merges.txt": "a b a\n"}, {}),
+                ("line 2 is not UTF-8", {"vocab.json": vocab, "merges.txt": "a b\n\udcff c\n"}, {}),
+                ("has the id 2", {"vocab.json": vocab, "merges.txt": "a b\n"}, {})):
+            with self.subTest(why=why):
+                self.assertIn(why, self.convert_bpe_files(files, 2 if "has the id" in why else 3, code=1, **settings))
 
     def test_tokenizers_over_characters(self):
         for name, newer in zip(OVER_CHARACTERS, (True, False)):

@@ -162,6 +162,17 @@ class Ids(test_tokenizers.Tokenizers):
         self.assertEqual(processor.encode(whole), list(map(int, out.split())))
         print(f"{name}: {len(out.split())} ids are SentencePiece's")
 
+    def compare_bpe_files(self):
+        """Beside transformers' own reader of these files."""
+        theirs = transformers.GPT2Tokenizer.from_pretrained(self.folder)
+        draw = random.Random(f"{os.environ.get('OR_TEST_SEED', 1)} bpe")
+        texts = data("vocab/gpt-2.inp").read_bytes().decode().split("\n__ggml_vocab_test__\n")
+        texts += ["".join(draw.choices(PIECES + ["</s>", "<pad>", "<mask>", "<user>", "<|endoftext|>"], k=draw.randrange(1, 24))) for _ in range(DRAWN)]
+        whole = "\n".join(texts)
+        out, _ = outrider("tokenize", "--special", "-m", self.out, stdin=whole.encode())
+        self.assertEqual(theirs.encode(whole, add_special_tokens=False), list(map(int, out.split())))
+        print(f"vocab.json and merges.txt: {len(out.split())} ids are transformers'")
+
     def compare_rule(self, rule):
         print(f"{rule}:", end=" ")
         self.compare_ids("gpt-2")

@@ -1,8 +1,8 @@
 // Goal: whatever config.json and tokenizer.json say, it becomes metadata or is refused in words; and a vocabulary that is
 // written can be read, or is refused in words by its reader.
 // Method: the input is config.json, tokenizer.json, tokenizer_config.json and generation_config.json, cut at lines "NEXT
-// FILE". The metadata are written to a file in memory and opened again. A second part that is no JSON is a tokenizer.model, and
-// a tiktoken.model.
+// FILE". The metadata are written to a file in memory and opened again. A second part that is no JSON is a tokenizer.model, a
+// tiktoken.model, and with the last part as vocab.json a merges.txt.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 
 #include "common/text/vocab/vocab.h"
 #include "launch/model/convert/config.h"
+#include "launch/model/convert/tokenizer/bpe_files.h"
 #include "launch/model/convert/tokenizer/tiktoken.h"
 #include "launch/model/convert/vocabulary.h"
 #include "tests/fuzz/fuzz.h"
@@ -136,6 +137,24 @@ static void convert_ranks(json_t **files, const uint8_t *bytes, size_t size,
     free(copy);
 }
 
+// Convert with a merges.txt, if it is one.
+static void convert_merges(json_t **files, const uint8_t *bytes, size_t size,
+                           or_gguf_writer_t *writer)
+{
+    char *copy = strndup((const char *)bytes, size);
+    assert(copy != NULL);
+    const or_bpe_files_t bpe = {
+        .vocab = files[3], .merges = copy, .settings = named("settings", files[2])};
+    json_decref(files[1]);
+    or_status_t status = or_hf_read_bpe_files(&bpe, &files[1]);
+    assert_sentence(status);
+    assert((status == OR_OK) == (files[1] != NULL));
+    if (status == OR_OK) {
+        convert(files, NULL, writer);
+    }
+    free(copy);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const uint8_t *at = data, *begins[FILES + 1];
@@ -156,6 +175,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const size_t bytes = (size_t)(begins[2] - begins[1]) - cut;
         convert_model(files, begins[1], bytes, writer);
         convert_ranks(files, begins[1], bytes, writer);
+        if (files[3] != NULL) {
+            convert_merges(files, begins[1], bytes, writer);
+        }
     }
     or_gguf_writer_destroy(&writer);
     for (size_t i = 0; i < FILES; i++) {

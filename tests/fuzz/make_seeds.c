@@ -168,6 +168,14 @@ static const struct {
          "\nNEXT FILE\nYQ== 0\nYg== 1\nYWI= 2\nYWJi 3\n\nNEXT FILE\n"
          "{\"tokenizer_class\": \"TikTokenTokenizer\", \"bos_token\": \"[BOS]\", "
          "\"added_tokens_decoder\": {\"4\": {\"content\": \"[BOS]\", \"special\": true}}}"),
+    SEED("checkpoint", "merges",
+         "{\"architectures\": [\"OPTForCausalLM\"], \"vocab_size\": 5, \"hidden_size\": 8, "
+         "\"ffn_dim\": 8, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
+         "\"max_position_embeddings\": 8}"
+         "\nNEXT FILE\n#version: 0.2\na b\n\nNEXT FILE\n"
+         "{\"tokenizer_class\": \"GPT2Tokenizer\", \"bos_token\": {\"content\": \"</s>\"}, "
+         "\"add_bos_token\": true}\nNEXT FILE\n"
+         "{\"</s>\": 3, \"a\": 0, \"b\": 1, \"ab\": 2}"),
     SEED(
         "checkpoint", "falcon",
         "{\"architectures\": [\"FalconForCausalLM\"], \"vocab_size\": 9, \"hidden_size\": 8, "

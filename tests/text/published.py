@@ -1,11 +1,17 @@
-"""The published templates of the data folder: which family each is of, and how Jinja renders it as transformers does.
+"""Published templates: which family each is of, and how Jinja renders it as transformers does. Those that the data folder lacks are described in our own
+words (data/*.jinja), without tools; when these were written, they rendered what the published ones do.
 
 What our renderings leave out on purpose is a regular expression beside each: dates, and what a template says in the name of a system that says
 nothing. docs/decisions.md has the reasons."""
 import functools
 import json
 import re
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
+from cli import data  # noqa: E402
 
 DEEPSEEK = ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>")
 
@@ -40,10 +46,13 @@ TEMPLATES = {
     "ByteDance-Seed-OSS": Template(""),
     "CohereForAI-c4ai-command-r-plus-tool_use": Template(""),
     "CohereForAI-c4ai-command-r7b-12-2024-tool_use": Template("command-r7b", COMMAND, thinking=SWITCH),
+    "EXAONE-4.0": Template("exaone4", thinking=SWITCH),
+    "GLM-4-0414": Template("glm4", adds_begin=True),
     "GLM-4.6": Template("glm-4.6", adds_begin=True, thinking=SWITCH),
     "GLM-4.7-Flash": Template("glm-4.7", thinking=SWITCH),
-    "GigaChat3-10B-A1.8B": Template(""),
-    "HuggingFaceTB-SmolLM3-3B": Template("smollm3", chatml_system("## Metadata(?:(?!<).)*You are a helpful AI assistant named SmolLM"), refused="/(no_)?think"),
+    "GLM-Z1-0414": Template("glm-z1"),
+    "GigaChat3-10B-A1.8B": Template("gigachat3", r"developer system<\|role_sep\|>.*?<\|message_sep\|>\n\n"),
+    "HuggingFaceTB-SmolLM3-3B": Template("smollm3", chatml_system("## Metadata(?:(?!<).)*You are a helpful AI assistant named SmolLM"), refused="/(no_)?think", thinking=SWITCH),
     "Kimi-K2-Instruct": Template("kimi-k2", KIMI),
     "LFM2-8B-A1B": Template("lfm2"),
     "MiroThinker": Template(""),
@@ -96,6 +105,7 @@ TALKS = [
     turns("", "", ""),
     turns("".join(HOSTILE), " ".join(HOSTILE), "x" + HOSTILE[0], system="y".join(HOSTILE)),
     turns("a", "<think>\nHm.\n</think>\n\nanswer", "b"),
+    turns("a", "<think>Hm.</think>", "b"),
     turns("u", "v", "w", system=""),
     turns("u", system=" \n sys"),
     turns("u", "v", "w", system="Be /no_think brief."),
@@ -103,6 +113,12 @@ TALKS = [
     turns("\u3000u\u00a0", "\u2003v\x1f\u2028", "\x85w\u200b", system="\u00a0s\u3000"),
     turns("a", "x<|channel>thought\nHm.\n<channel|> y <channel|>v<|channel>z", "b"),
 ]
+
+
+def template_text(name):
+    """The template of this name."""
+    ours = Path(__file__).parent / "data" / f"{name}.jinja"
+    return (ours if ours.exists() else data(f"templates/{name}.jinja")).read_text()
 
 
 @functools.cache

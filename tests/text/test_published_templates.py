@@ -13,10 +13,10 @@ import unittest
 from pathlib import Path
 
 import byte_vocabulary
-from published import HOSTILE, TALKS, TEMPLATES, render, turns, variants
+from published import HOSTILE, TALKS, TEMPLATES, render, template_text, turns, variants
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
-from cli import BIN, data  # noqa: E402
+from cli import BIN  # noqa: E402
 
 SEED = int(os.environ.get("OR_TEST_SEED", "8"))
 WORDS = ["Hello", "how", "\n", "  ", "naïve", "日本", "😀", "```c\nint x;\n```", "- item", "?", "<b>", "[x]", "\t", *HOSTILE]
@@ -29,7 +29,7 @@ class Published(unittest.TestCase):
         self.file = Path(folder.name) / "vocabulary.gguf"
 
     def run_tokens(self, name, talks, family="-", thinking="", **how):
-        template, text = TEMPLATES[name], data(f"templates/{name}.jinja").read_text()
+        template, text = TEMPLATES[name], template_text(name)
         self.assertTrue(text, f"the template {name} is empty")  # which would be refused, as some templates are
         byte_vocabulary.write(self.file, text, *template.roles, adds_begin=template.adds_begin, **how)
         return subprocess.run([BIN.parent / "tests/chat-tokens", self.file, family, *filter(None, [thinking])], input="".join(json.dumps(talk) + "\n" for talk in talks),
@@ -88,7 +88,7 @@ class Published(unittest.TestCase):
         rng = random.Random(SEED)
         for name, how in variants():
             talks = [self.conversation(rng) for _ in range(10)]
-            text = data(f"templates/{name}.jinja").read_text()
+            text = template_text(name)
             self.compare(name, how, talks, [render(TEMPLATES[name], text, talk, how) for talk in talks])
 
     def conversation(self, rng):

@@ -194,48 +194,64 @@ static or_status_t check_order(const or_chat_t *chat, const or_chat_turn_t *turn
 // -- the turns
 // ----------------------------------------------------------------------------------------
 
-// The markup of a conversation's first system message; NULL: that of any other.
+// Is the model told to do otherwise than usual?
+static bool is_told(const or_chat_t *chat, uint32_t thinking)
+{
+    return thinking != OR_THINKING_USUAL && (thinking != OR_THINKING_OFF) != chat->thinks;
+}
+
+const char *or_chat_opening(const or_chat_t *chat, uint32_t thinking)
+{
+    return is_told(chat, thinking) ? chat->otherwise.opening : chat->opening;
+}
+
+// The markup of a conversation's first system message.
 static const or_chat_markup_t *head_of(const or_chat_t *chat, uint32_t thinking)
 {
-    return thinking >= OR_THINKING_ON && chat->head_thinking.before != NULL ? &chat->head_thinking
-           : chat->head.before != NULL                                      ? &chat->head
-                                                                            : NULL;
+    const or_chat_markup_t *told = &chat->otherwise.head;
+    return is_told(chat, thinking) && told->before != NULL ? told
+           : chat->head.before != NULL                     ? &chat->head
+                                                           : &chat->system;
 }
 
 static const or_chat_markup_t *markup_of(const or_chat_t *chat, uint32_t thinking,
                                          const or_chat_turn_t *turn, bool first)
 {
-    const or_chat_markup_t *head = head_of(chat, thinking);
-    return first && is_role(turn, "system") && head != NULL ? head
-           : is_role(turn, "system")                        ? &chat->system
-           : is_role(turn, "user")                          ? &chat->user
-                                                            : &chat->assistant;
+    const or_chat_markup_t *told = &chat->otherwise.assistant;
+    if (is_role(turn, "system")) {
+        return first ? head_of(chat, thinking) : &chat->system;
+    }
+    return is_role(turn, "user")                             ? &chat->user
+           : is_told(chat, thinking) && told->before != NULL ? told
+                                                             : &chat->assistant;
 }
 
-static bool wants_suffix(const or_chat_t *chat, uint32_t thinking, const or_chat_turn_t *turn)
+// The markup right behind the words of a turn; NULL: none.
+static const char *suffix_of(const or_chat_t *chat, uint32_t thinking, const or_chat_turn_t *turn)
 {
-    if (thinking != OR_THINKING_OFF || chat->silent_suffix == NULL || !is_role(turn, "user")) {
-        return false;
+    const char *suffix = chat->otherwise.suffix;
+    if (suffix == NULL || !is_told(chat, thinking) || !is_role(turn, "user")) {
+        return NULL;
     }
-    size_t length = strlen(chat->silent_suffix);
-    return turn->length < length ||
-           memcmp(turn->content + turn->length - length, chat->silent_suffix, length) != 0;
+    size_t length = strlen(suffix);
+    bool has_it = turn->length >= length &&
+                  memcmp(turn->content + turn->length - length, suffix, length) == 0;
+    return has_it ? NULL : suffix;
 }
 
 static or_status_t write_words(writer_t *writer, const or_chat_t *chat, const or_chat_turn_t *turn,
                                const or_chat_markup_t *markup, const or_chat_words_t *words)
 {
+    const char *suffix = suffix_of(chat, writer->thinking, turn);
+    const size_t led = markup->leads_turn ? turn->length : words->length;
     or_status_t status = OR_OK;
-    if (markup->lead != NULL && words->length > 0) {
+    if (markup->lead != NULL && led > 0) {
         status = write_markup(writer, markup->lead);
     }
     if (status == OR_OK) {
         status = write_content(writer, words->text, words->length);
     }
-    if (status == OR_OK && wants_suffix(chat, writer->thinking, turn)) {
-        status = write_markup(writer, chat->silent_suffix);
-    }
-    return status;
+    return status == OR_OK && suffix != NULL ? write_markup(writer, suffix) : status;
 }
 
 // Write a turn. `inside` is a system message that stands inside this turn, before its words, or
@@ -267,9 +283,7 @@ static or_status_t write_turns(writer_t *writer, const or_chat_t *chat, const or
     bool moves = chat->system_place >= OR_CHAT_SYSTEM_IN_FIRST && is_role(&turns[0], "system");
     size_t place = chat->system_place == OR_CHAT_SYSTEM_IN_FIRST ? 1 : count - 1;
     or_status_t status = OR_OK;
-    const or_chat_markup_t *head = head_of(chat, writer->thinking);
-    bool always = head != NULL && (chat->head_always || head == &chat->head_thinking);
-    if (always && !is_role(&turns[0], "system")) {
+    if (head_of(chat, writer->thinking)->always && !is_role(&turns[0], "system")) {
         const or_chat_turn_t none = {.role = "system", .content = ""};
         status = write_turn(writer, chat, &none, NULL, true);
     }
@@ -285,14 +299,6 @@ static const char *preface_of(const or_chat_t *chat, uint32_t thinking)
     return thinking == OR_THINKING_LOW && chat->preface_low != NULL     ? chat->preface_low
            : thinking == OR_THINKING_HIGH && chat->preface_high != NULL ? chat->preface_high
                                                                         : chat->preface;
-}
-
-const char *or_chat_opening(const or_chat_t *chat, uint32_t thinking)
-{
-    bool usual = thinking == OR_THINKING_USUAL || (thinking != OR_THINKING_OFF) == chat->thinks;
-    return usual                         ? chat->opening
-           : thinking == OR_THINKING_OFF ? chat->opening_silent
-                                         : chat->opening_thinking;
 }
 
 // Name the word of a system message that the template would take out.

@@ -18,6 +18,9 @@ static const or_chat_reply_t thinks = {.marks = {THINK_MARKS}};
 static const or_chat_reply_t thinks_on_a_line = {.marks = {THINK_MARKS},
                                                  .drops_first_spaces = true};
 
+// The same of models that do not think.
+static const or_chat_reply_t on_a_line = {.drops_first_spaces = true};
+
 // Messages for three channels, one behind the other. Only "final" is for the user, or a message without a channel.
 static const or_chat_reply_t harmony = {.marks = {{"<|start|>", OR_CHAT_MARK_HEADER},
                                                   {"<|channel|>", OR_CHAT_MARK_HEADER},
@@ -41,6 +44,17 @@ static const or_chat_reply_t command = {.marks = {{"<|START_THINKING|>", OR_CHAT
     .user = {.before = "<|im_start|>user\n", .after = "<|im_end|>\n"},                             \
     .assistant = {.before = "<|im_start|>assistant\n", .after = "<|im_end|>\n"}
 
+#define SMOLLM3_HEAD(mode)                                                                         \
+    {                                                                                              \
+        .before = "<|im_start|>system\n## Metadata\n\nKnowledge Cutoff Date: June 2025\n"          \
+                  "Reasoning Mode: " mode "\n\n## Custom Instructions\n\n",                        \
+        .after = "\n\n<|im_end|>\n", .skips_empty = true, .drops_spaces_behind = true              \
+    }
+#define SMOLLM3_ANSWER(thought)                                                                    \
+    {                                                                                              \
+        .before = "<|im_start|>assistant\n" thought, .after = "<|im_end|>\n", .drops_lines = true  \
+    }
+
 #define LLAMA3_TURN(role)                                                                          \
     {                                                                                              \
         .before = "<|start_header_id|>" role "<|end_header_id|>\n\n", .after = "<|eot_id|>",       \
@@ -60,6 +74,10 @@ static const or_chat_reply_t command = {.marks = {{"<|START_THINKING|>", OR_CHAT
     .user = {.before = "<|user|>\n", .after = "\n"},                                               \
     .assistant = {.before = "<|assistant|>\n", .after = EOS "\n"}, .opening = "<|assistant|>\n",   \
     .order = OR_CHAT_USER_LAST
+
+#define GLM_TURNS                                                                                  \
+    .preface = "[gMASK]<sop>", .system = {.before = "<|system|>\n", .after = ""},                  \
+    .user = {.before = "<|user|>\n", .after = ""}
 
 // DeepSeek's models differ in what stands before an answer.
 #define DEEPSEEK(before_answers, opens)                                                            \
@@ -111,25 +129,22 @@ const or_chat_t or_chat_families[] = {
                    .drops_spaces = true},
      .opening = "<|im_start|>assistant\n<think>\n",
      .thinks = true,
-     .opening_silent = "<|im_start|>assistant\n<think>\n\n</think>\n\n",
+     .otherwise = {.opening = "<|im_start|>assistant\n<think>\n\n</think>\n\n"},
      .system_place = OR_CHAT_SYSTEM_FIRST,
      .order = OR_CHAT_USER_LAST,
      .thoughts = OR_CHAT_THOUGHTS_GO_LINES,
      .reply = &thinks},
     {.name = "smollm3", // without a date and without words of its own in the system's turn
      .marks = {"<|im_start|>", "Reasoning Mode: "},
-     .head = {.before = "<|im_start|>system\n## Metadata\n\nKnowledge Cutoff Date: June 2025\n"
-                        "Reasoning Mode: /think\n\n## Custom Instructions\n\n",
-              .after = "\n\n<|im_end|>\n",
-              .skips_empty = true,
-              .drops_spaces_behind = true},
+     .head = SMOLLM3_HEAD("/think"),
      .system = {.before = "<|im_start|>system\n", .after = "<|im_end|>\n"},
      .user = {.before = "<|im_start|>user\n", .after = "<|im_end|>\n"},
-     .assistant = {.before = "<|im_start|>assistant\n",
-                   .after = "<|im_end|>\n",
-                   .drops_lines = true},
+     .assistant = SMOLLM3_ANSWER(""),
      .opening = "<|im_start|>assistant\n",
      .thinks = true,
+     .otherwise = {.opening = "<|im_start|>assistant\n<think>\n\n</think>\n",
+                   .head = SMOLLM3_HEAD("/no_think"),
+                   .assistant = SMOLLM3_ANSWER("<think>\n\n</think>\n")},
      .switches = {"/no_think", "/think"},
      .system_place = OR_CHAT_SYSTEM_FIRST,
      .reply = &thinks},
@@ -139,7 +154,7 @@ const or_chat_t or_chat_families[] = {
      CHATML_TURNS,
      .opening = "<|im_start|>assistant\n",
      .thinks = true,
-     .opening_silent = "<|im_start|>assistant\n<think>\n\n</think>\n\n",
+     .otherwise = {.opening = "<|im_start|>assistant\n<think>\n\n</think>\n\n"},
      .order = OR_CHAT_USER_LAST,
      .thoughts = OR_CHAT_THOUGHTS_GO_LINES,
      .reply = &thinks},
@@ -169,10 +184,11 @@ const or_chat_t or_chat_families[] = {
      .user = {.before = "<|turn>user\n", .after = "<turn|>\n", .drops_spaces = true},
      .assistant = {.before = "<|turn>model\n", .after = "<turn|>\n", .drops_spaces = true},
      .opening = "<|turn>model\n<|channel>thought\n<channel|>",
-     .opening_thinking = "<|turn>model\n",
-     .head_thinking = {.before = "<|turn>system\n<|think|>\n",
-                       .after = "<turn|>\n",
-                       .drops_spaces = true},
+     .otherwise = {.opening = "<|turn>model\n",
+                   .head = {.before = "<|turn>system\n<|think|>\n",
+                            .after = "<turn|>\n",
+                            .always = true,
+                            .drops_spaces = true}},
      .begins = true,
      .order = OR_CHAT_ANSWERS,
      .thoughts = OR_CHAT_THOUGHTS_CUT,
@@ -192,27 +208,27 @@ const or_chat_t or_chat_families[] = {
      .marks = {"<｜User｜>", "<｜Assistant｜>", "thinking", "</think>'"},
      .never = {"'<think></think>'", "thinking_start_token"},
      DEEPSEEK("</think>", "</think>"),
-     .opening_thinking = "<｜Assistant｜><think>",
+     .otherwise = {.opening = "<｜Assistant｜><think>"},
      .order = OR_CHAT_ANSWERS,
      .thoughts = OR_CHAT_THOUGHTS_GO,
      .reply = &thinks},
     {.name = "deepseek-v3.1-empty", // the same with an empty thought
      .marks = {"<｜User｜>", "<｜Assistant｜>", "thinking", "'<think></think>'"},
      DEEPSEEK("<think></think>", "<think></think>"),
-     .opening_thinking = "<｜Assistant｜><think>",
+     .otherwise = {.opening = "<｜Assistant｜><think>"},
      .order = OR_CHAT_ANSWERS,
      .thoughts = OR_CHAT_THOUGHTS_GO,
      .reply = &thinks},
     {.name = "deepseek-v3.2",
      .marks = {"<｜User｜>", "｜DSML｜", "thinking_start_token + thinking_end_token"},
      DEEPSEEK("</think>", "<think></think>"),
-     .opening_thinking = "<｜Assistant｜><think>",
+     .otherwise = {.opening = "<｜Assistant｜><think>"},
      .order = OR_CHAT_ANSWERS,
      .reply = &thinks},
     {.name = "deepseek-v4",
      .marks = {"<｜User｜>", "｜DSML｜", "drop_thinking"},
      DEEPSEEK("</think>", "</think>"),
-     .opening_thinking = "<｜Assistant｜><think>",
+     .otherwise = {.opening = "<｜Assistant｜><think>"},
      .order = OR_CHAT_ALTERNATES,
      .reply = &thinks},
     {.name = "deepseek-v2",
@@ -222,19 +238,35 @@ const or_chat_t or_chat_families[] = {
      .assistant = {.before = "Assistant: ", .after = EOS},
      .opening = "Assistant:",
      .begins = true},
-    {.name = "glm-4.6", // and 4.5
-     .marks = {"[gMASK]<sop>", "'\\n<think></think>'"},
+    {.name = "glm4", // of 2025 (0414)
+     .marks = {"[gMASK]<sop>", "role == 'assistant' and not meta"},
+     .never = {"</think>"}, // z1
+     GLM_TURNS,
+     .assistant = {.before = "<|assistant|>\n", .after = ""},
+     .opening = "<|assistant|>",
+     .system_place = OR_CHAT_SYSTEM_FIRST,
+     .reply = &on_a_line},
+    {.name = "glm-z1", // its template cuts a user's words at "</think>", too; here they stay whole
+     .marks = {"[gMASK]<sop>", "role == 'assistant' and not meta", "</think>", "<think>{% endif"},
      .preface = "[gMASK]<sop>",
      .system = {.before = "<|system|>\n", .after = ""},
-     .user = {.before = "<|user|>\n", .after = ""},
+     .user = {.before = "<|user|>\n", .after = "", .drops_spaces = true},
+     .assistant = {.before = "<|assistant|>\n", .after = "", .drops_spaces = true},
+     .opening = "<|assistant|>\n<think>",
+     .thinks = true,
+     .system_place = OR_CHAT_SYSTEM_FIRST,
+     .thoughts = OR_CHAT_THOUGHTS_GO,
+     .reply = &thinks},
+    {.name = "glm-4.6", // and 4.5
+     .marks = {"[gMASK]<sop>", "'\\n<think></think>'"},
+     GLM_TURNS,
      .assistant = {.before = "<|assistant|>\n<think></think>",
                    .after = "",
                    .lead = "\n",
                    .drops_spaces = true},
      .opening = "<|assistant|>",
      .thinks = true,
-     .opening_silent = "<|assistant|>\n<think></think>",
-     .silent_suffix = "/nothink",
+     .otherwise = {.opening = "<|assistant|>\n<think></think>", .suffix = "/nothink"},
      .order = OR_CHAT_USER_LAST,
      .thoughts = OR_CHAT_THOUGHTS_GO,
      .reply = &thinks_on_a_line},
@@ -246,9 +278,29 @@ const or_chat_t or_chat_families[] = {
      .assistant = {.before = "<|assistant|></think>", .after = "", .drops_spaces = true},
      .opening = "<|assistant|><think>",
      .thinks = true,
-     .opening_silent = "<|assistant|></think>",
+     .otherwise = {.opening = "<|assistant|></think>"},
      .order = OR_CHAT_USER_LAST,
      .thoughts = OR_CHAT_THOUGHTS_GO,
+     .reply = &thinks},
+    {.name = "gigachat3", // without what stands before all its conversations
+     .marks = {"<|role_sep|>", "<|message_sep|>", "developer system"},
+     .system = {.before = "system<|role_sep|>\n", .after = "<|message_sep|>\n\n"},
+     .user = {.before = "user<|role_sep|>\n", .after = "<|message_sep|>\n\n"},
+     .assistant = {.before = "assistant<|role_sep|>\n", .after = "<|message_sep|>\n\n"},
+     .opening = "assistant<|role_sep|>\n",
+     .begins = true,
+     .order = OR_CHAT_USER_LAST},
+    {.name = "exaone4",
+     .marks = {"[|assistant|]", "[|endofturn|]", "enable_thinking is true"},
+     .system = {.before = "[|system|]\n", .after = "[|endofturn|]\n"},
+     .user = {.before = "[|user|]\n", .after = "[|endofturn|]\n"},
+     .assistant = {.before = "[|assistant|]\n",
+                   .after = "[|endofturn|]\n",
+                   .lead = "<think>\n\n</think>\n\n",
+                   .leads_turn = true},
+     .opening = "[|assistant|]\n<think>\n\n</think>\n\n",
+     .otherwise = {.opening = "[|assistant|]\n<think>\n"},
+     .thoughts = OR_CHAT_THOUGHTS_GO_SPACES,
      .reply = &thinks},
     {.name = "kimi-k2", // and moonlight
      .marks = {"<|im_user|>", "<|im_middle|>"},
@@ -280,7 +332,7 @@ const or_chat_t or_chat_families[] = {
      .assistant = {.before = "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|><|START_RESPONSE|>",
                    .after = "<|END_RESPONSE|><|END_OF_TURN_TOKEN|>"},
      .opening = "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|><|START_THINKING|><|END_THINKING|>",
-     .opening_thinking = "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",
+     .otherwise = {.opening = "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>"},
      .begins = true,
      .reply = &command},
     {.name = "granite",
@@ -312,8 +364,8 @@ const or_chat_t or_chat_families[] = {
                   "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December "
                   "2023\nToday Date: 26 Jul 2024\n\n",
               "<|eot_id|>",
+              .always = true,
               .drops_spaces = true},
-     .head_always = true,
      LLAMA3_TURNS,
      .opening = "<|start_header_id|>assistant<|end_header_id|>\n\n",
      .begins = true},

@@ -14,6 +14,8 @@
 typedef struct {
     const char *before, *after;
     const char *lead;  // before the words, where there are any; NULL: nothing
+    bool leads_turn;   // ... and where there were any before thoughts were left out
+    bool always;       // a system message that is not there is written as one without words
     bool skips_empty;  // a turn without words is left out
     bool drops_spaces; // white space around the words is dropped
     bool drops_lines;  // empty lines before the words are dropped
@@ -39,29 +41,32 @@ enum {
 // What is left of an assistant's words in the next prompt, where its thoughts stand in them.
 typedef enum {
     OR_CHAT_THOUGHTS_STAY,
-    OR_CHAT_THOUGHTS_GO,       // the words begin behind the last end of a thought
-    OR_CHAT_THOUGHTS_GO_LINES, // ... and behind the empty lines that follow it
-    OR_CHAT_THOUGHTS_CUT,      // what stands from the reply's first mark to its second is cut out
+    OR_CHAT_THOUGHTS_GO,        // the words begin behind the last end of a thought
+    OR_CHAT_THOUGHTS_GO_LINES,  // ... and behind the empty lines that follow it
+    OR_CHAT_THOUGHTS_GO_SPACES, // ... and have no white space around them
+    OR_CHAT_THOUGHTS_CUT,       // what stands from the reply's first mark to its second is cut out
 } or_chat_thoughts_t;
+
+// Replacements for a model that is told to think where usually it does not, or not to where it does.
+typedef struct {
+    const char *opening;              // NULL: it cannot be told
+    or_chat_markup_t head, assistant; // .before NULL: as usual
+    const char *suffix;               // behind a user's words that do not end with it; NULL: none
+} or_chat_otherwise_t;
 
 struct or_chat {
     const char *name;
     // A template is this family's if it has all of `marks` and none of `never`, and no earlier family claims it.
     const char *marks[OR_CHAT_SIGNS_MAX], *never[OR_CHAT_SIGNS_MAX];
     const char *preface; // before all turns; NULL: nothing
-    // What stands around a system message that comes first, if that differs; .before NULL: as around any other. With
-    // `head_always` it is there without words, too.
+    // What stands around a system message that comes first, if that differs; .before NULL: as around any other.
     or_chat_markup_t head;
-    bool head_always;
     or_chat_markup_t system, user, assistant;
     const char *opening; // where the assistant begins to write
     bool thinks;         // and whether it thinks first, if nobody says so or otherwise
-    // What is otherwise if the model shall think, or shall not; NULL: it cannot be told to.
-    const char *opening_thinking, *opening_silent;
-    or_chat_markup_t head_thinking; // instead of head, always; .before NULL: head it is
+    or_chat_otherwise_t otherwise;
     // Words that the template takes out of a system message, and does otherwise for. Such a message is refused.
     const char *switches[2];
-    const char *silent_suffix; // behind a user's words that do not end with it; NULL: none
     const char *preface_low, *preface_high; // instead of the preface; NULL: there are no efforts
     or_chat_system_t system_place;
     bool begins;    // a begin token comes first even where the file does not ask for one

@@ -85,10 +85,11 @@ static bool holds_piece(const char *text, const char *piece, size_t length)
 // Does a family write this?
 static bool is_written(const or_chat_t *family, const char *piece, size_t length)
 {
-    const or_chat_markup_t *const turns[] = {&family->head, &family->head_thinking, &family->system,
-                                             &family->user, &family->assistant};
-    const char *const texts[] = {family->preface, family->opening, family->opening_thinking,
-                                 family->opening_silent};
+    const or_chat_otherwise_t *otherwise = &family->otherwise;
+    const or_chat_markup_t *const turns[] = {&family->head,    &family->system,
+                                             &family->user,    &family->assistant,
+                                             &otherwise->head, &otherwise->assistant};
+    const char *const texts[] = {family->preface, family->opening, otherwise->opening};
     for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
         if (holds_piece(turns[i]->before, piece, length) ||
             holds_piece(turns[i]->lead, piece, length) ||
@@ -122,12 +123,13 @@ static bool ends_with(const char *piece, size_t length, const char *end)
     return length >= count && memcmp(piece + length - count, end, count) == 0;
 }
 
-// <|im_end|>, Gemma 4's <|tool_call> and <tool_call|>, DeepSeek's <｜User｜>: nothing but markup looks like this.
+// <|im_end|>, Gemma 4's <|tool_call> and <tool_call|>, DeepSeek's <｜User｜>, EXAONE's [|user|]: nothing but markup looks like this.
 static bool has_bars(const char *piece, size_t length)
 {
-    return length > 3 && piece[0] == '<' && piece[length - 1] == '>' &&
-           (begins_with(piece, length, "<|") || ends_with(piece, length, "|>") ||
-            begins_with(piece, length, "<｜") || ends_with(piece, length, "｜>"));
+    bool angles = length > 3 && piece[0] == '<' && piece[length - 1] == '>';
+    return (angles && (begins_with(piece, length, "<|") || ends_with(piece, length, "|>") ||
+                       begins_with(piece, length, "<｜") || ends_with(piece, length, "｜>"))) ||
+           (length > 4 && begins_with(piece, length, "[|") && ends_with(piece, length, "|]"));
 }
 
 bool or_chat_is_markup(const char *piece, size_t length)

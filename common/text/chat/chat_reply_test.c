@@ -97,6 +97,9 @@ static const struct {
     {"glm-4.7", "Hm</think>Hi", "Hm", "Hi"},
     {"glm-4.6", "\n<think>Hm</think>\nHi", "Hm", "Hi"},
     {"glm-4.6", "\nHi", "", "Hi"},
+    {"glm4", "\nHi <think>", "", "Hi <think>"},
+    {"glm-z1", "\nHm</think>\nHi", "Hm", "Hi"},
+    {"exaone4", "Hi", "", "Hi"},
     {"qwen3", "\nHi", "", "\nHi"},
     {"harmony",
      "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Hi",
@@ -137,6 +140,8 @@ static void check(const or_vocab_t *vocab)
     check_answer(vocab, "glm-4.7", OR_THINKING_OFF, "Hi", "", "Hi");
     check_answer(vocab, "qwen3.5", OR_THINKING_OFF, "Hi", "", "Hi");
     check_answer(vocab, "deepseek-v3.1", OR_THINKING_ON, "Hm</think>Hi", "Hm", "Hi");
+    check_answer(vocab, "exaone4", OR_THINKING_ON, "Hm</think>Hi", "Hm", "Hi");
+    check_answer(vocab, "smollm3", OR_THINKING_OFF, "Hi", "", "Hi");
 }
 
 static void with_vocabulary(const test_token_t *tokens, size_t count)

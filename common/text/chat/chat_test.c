@@ -355,6 +355,8 @@ static const test_token_t any_family[] = {{"<unk>", 0, 2},
                                           {"<|\"|>", 0, USER},
                                           {"<|think|>", 0, USER},
                                           {"<｜tool▁calls▁begin｜>", 0, USER},
+                                          {"[|endofturn|]", 0, USER},
+                                          {"[|tool|]", 0, USER},
                                           {"<tool_call>", 0, USER},
                                           {"</tool_call>", 0, USER},
                                           {"<tool_response>", 0, USER},
@@ -461,6 +463,10 @@ static void thinking_that_a_family_cannot_do_is_refused(void **state)
         {"harmony", "off", "think before every answer"},
         {"deepseek-v3.1", "on", NULL},
         {"gemma4", "on", NULL},
+        {"smollm3", "off", NULL},
+        {"exaone4", "on", NULL},
+        {"glm4", "on", "do not think before they answer"},
+        {"glm-z1", "off", "think before every answer"},
     };
     static const or_chat_turn_t turn = TURN("user", "a");
     or_vocab_t *vocab = open_vocab("vocab/qwen2.gguf");
@@ -536,6 +542,12 @@ static void templates_are_told_apart(void **state)
         {"'<|user|>\n' + c + '<|end|>\n<|assistant|>\n'", "phi"},
         {"'<|user|>\n' + message['content'] + eos_token ... '<|assistant|>'", "zephyr"},
         {"'USER: ' + content + 'ASSISTANT: '", "vicuna"},
+        {"'assistant': '[|assistant|]\\n' ... '[|endofturn|]\\n' ... if enable_thinking is true",
+         "exaone4"},
+        {"[gMASK]<sop>{%- elif role == 'assistant' and not meta %}<|assistant|>", "glm4"},
+        {"[gMASK]<sop>content.split('</think>') ... {%- elif role == 'assistant' and not meta %}\n"
+         "{% if add_generation_prompt %}<|assistant|>\n<think>{% endif %}",
+         "glm-z1"},
     };
     for (size_t i = 0; i < COUNT(known); i++) {
         const or_chat_t *chat = NULL;
@@ -557,6 +569,8 @@ static void others_are_refused(void **state)
         "'[SYSTEM_PROMPT] ' + s + '[/SYSTEM_PROMPT]' ... '[INST] ' + c + ' [/INST]'",
         "'<|user|>\n' + message['content'] + '\n' '<|assistant|>' + message['content'] + eos_token",
         "[gMASK]<sop><|user|><|assistant|>",
+        "[gMASK]<sop>content.split('</think>') ... {%- elif role == 'assistant' and not meta %}",
+        "'[|assistant|]' + message['content'] + '[|endofturn|]\\n'", // exaone 3.5
         "SYSTEM: x USER: y ASSISTANT: z"};
     const or_chat_t *chat = NULL;
     for (size_t i = 0; i < COUNT(unknown); i++) {

@@ -54,7 +54,7 @@ static void drop_lines(or_chat_words_t *words)
 }
 
 // Leave what stands behind the last thought.
-static void drop_thoughts(or_chat_words_t *words, bool and_lines)
+static void drop_thoughts(or_chat_words_t *words, or_chat_thoughts_t kind)
 {
     static const char end[] = "</think>";
     const size_t length = sizeof end - 1;
@@ -64,8 +64,11 @@ static void drop_thoughts(or_chat_words_t *words, bool and_lines)
         drop_before(words, (size_t)(found + length - words->text));
         any = true;
     }
-    if (any && and_lines) {
+    if (any && kind == OR_CHAT_THOUGHTS_GO_LINES) {
         drop_lines(words);
+    } else if (any && kind == OR_CHAT_THOUGHTS_GO_SPACES) {
+        drop_spaces_before(words);
+        drop_spaces_behind(words);
     }
 }
 
@@ -103,7 +106,8 @@ or_status_t or_chat_words(const or_chat_t *chat, const or_chat_turn_t *turn,
             break;
         case OR_CHAT_THOUGHTS_GO:
         case OR_CHAT_THOUGHTS_GO_LINES:
-            drop_thoughts(words, chat->thoughts == OR_CHAT_THOUGHTS_GO_LINES);
+        case OR_CHAT_THOUGHTS_GO_SPACES:
+            drop_thoughts(words, chat->thoughts);
             break;
         case OR_CHAT_THOUGHTS_CUT:
             status = cut_thoughts(chat->reply, words);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "launch/model/convert/tokenizer/bpe_files.h"
 #include "launch/model/convert/tokenizer/tiktoken.h"
 #include "launch/model/convert/vocabulary.h"
 
@@ -274,7 +275,7 @@ static or_status_t write_name(const convert_t *convert)
     return status;
 }
 
-// The files of a tokenizer. Without tokenizer.json there is tokenizer.model or tiktoken.model.
+// The files of a tokenizer. Without tokenizer.json there is one of the forms that come after it.
 typedef struct {
     json_t *tokenizer, *settings, *generation, *added;
     char *chat_template;
@@ -282,16 +283,40 @@ typedef struct {
     or_sentencepiece_t model;
 } tokenizer_files_t;
 
+static or_status_t read_bpe_files(const or_checkpoint_t *checkpoint, tokenizer_files_t *files)
+{
+    json_t *vocab = NULL;
+    char *merges = NULL;
+    or_status_t status = or_checkpoint_read(checkpoint, "vocab.json", &vocab);
+    status = status != OR_OK ? status : or_checkpoint_read_text(checkpoint, "merges.txt", &merges);
+    status = status != OR_OK ? status
+                             : or_checkpoint_read(checkpoint, "added_tokens.json", &files->added);
+    if (status == OR_OK && vocab != NULL && merges != NULL) {
+        const or_bpe_files_t bpe = {.vocab = vocab,
+                                    .merges = merges,
+                                    .added = {"added_tokens.json", files->added},
+                                    .settings = {"tokenizer_config.json", files->settings}};
+        status = or_fail_context(or_hf_read_bpe_files(&bpe, &files->tokenizer), "%s",
+                                 or_checkpoint_folder(checkpoint));
+    } else if (status == OR_OK) {
+        status =
+            or_fail(OR_ERR_UNSUPPORTED,
+                    "%s has neither tokenizer.json nor tokenizer.model nor tiktoken.model nor "
+                    "both vocab.json and merges.txt, and other forms of tokenizers are not read",
+                    or_checkpoint_folder(checkpoint));
+    }
+    free(merges);
+    json_decref(vocab);
+    return status;
+}
+
 static or_status_t read_tiktoken(const or_checkpoint_t *checkpoint, tokenizer_files_t *files)
 {
     void *bytes = NULL;
     size_t size = 0;
     or_status_t status = or_checkpoint_read_bytes(checkpoint, "tiktoken.model", &bytes, &size);
     if (status == OR_OK && bytes == NULL) {
-        return or_fail(OR_ERR_UNSUPPORTED,
-                       "%s has neither tokenizer.json nor tokenizer.model nor tiktoken.model, and "
-                       "other forms of tokenizers are not read",
-                       or_checkpoint_folder(checkpoint));
+        return read_bpe_files(checkpoint, files);
     }
     const or_json_t settings = {"tokenizer_config.json", files->settings};
     status = status != OR_OK

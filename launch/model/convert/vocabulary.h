@@ -6,6 +6,7 @@
 //     to fall back to                  or "gemma4": tokens and merges (tokenizer/line_merges.h)
 //     tokenizer.model of that kind     "llama": tokens and scores as they are
 //     tiktoken.model                   as the tokenizer.json that says the same (tokenizer/tiktoken.h)
+//     vocab.json and merges.txt        likewise (tokenizer/bpe_files.h)
 //
 // Metadata are llama.cpp's, and so are kinds of tokens. What a tokenizer does besides and GGUF cannot say is refused by
 // name, or where it changes few texts (normal forms, spaces beside special tokens) told in the log.
