@@ -207,11 +207,14 @@ static bool is_stop_id(const or_csession_t *session, uint32_t token)
     return false;
 }
 
-// Release what was held back.
+// Release what was held back. A text that was to end for its length may prove to have come to a stop string.
 static or_status_t end_text(or_csession_t *session)
 {
-    or_status_t status = or_completion_finish(&session->text);
+    bool stopped;
+    or_status_t status = or_completion_finish(&session->text, &stopped);
     if (status == OR_OK) {
+        session->finish =
+            stopped && session->finish == OR_FINISH_LENGTH ? OR_FINISH_STOP : session->finish;
         or_annotations_finish(&session->annotations, session->text.length);
     }
     return status;
