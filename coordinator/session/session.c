@@ -185,6 +185,9 @@ or_status_t or_csession_check_verdict(const or_csession_t *session, const or_ver
             node - session->tree.back[node - 1] != parent) {
             return or_fail(OR_ERR_MISMATCH, "a verdict whose path is not in the tree");
         }
+        if (session->tree.tokens[node - 1] >= vocab_size) {
+            return or_fail(OR_ERR_MISMATCH, "a verdict that takes a token that is not its own");
+        }
         hash = or_prefix_hash(hash, &session->tree.tokens[node - 1], 1);
         parent = node;
     }

@@ -1,5 +1,6 @@
 // Goal: tokens that a model's file suppresses have a bias of minus infinity in every text's terms, beside the client's biases. A request names who reads its
 // answer only where that is known. A stop string that waited for the end of the text ends it.
+// A verdict that takes a guess that no token of the target is does not fit.
 // Method: a vocabulary that suppresses some of its tokens; the terms that a request becomes.
 #include "coordinator/session/session.h"
 
@@ -173,6 +174,36 @@ static void a_stop_string_that_waited_is_why_the_text_ends(void **state)
     or_vocab_destroy(&vocab);
 }
 
+// Trees may have guesses that the target has no token for, which it rejects. Whoever takes one is no target.
+static void a_guess_of_another_vocabulary_is_never_taken(void **state)
+{
+    (void)state;
+    or_vocab_t *vocab = make_vocab(0);
+    or_csession_t *session = NULL;
+    or_generate_request_t request = plain_request();
+    request.draft_method = OR_DRAFT_CHAIN;
+    request.accept_rule = OR_ACCEPT_SPS;
+    request.vocab_method = OR_VOCAB_UNION;
+    assert_int_equal(ask(vocab, &request, &session), OR_OK);
+    for (uint32_t token = TOKENS - 1; token <= TOKENS; token++) {
+        static const uint32_t path = 1;
+        or_verdict_t verdict = {.round = 1,
+                                .base_length = 2,
+                                .accepted = &path,
+                                .accepted_count = 1,
+                                .next = 7,
+                                .hash = or_prefix_hash(session->log.hash, &token, 1)};
+        verdict.hash = or_prefix_hash(verdict.hash, &verdict.next, 1);
+        session->tree.tokens[0] = token;
+        session->tree.back[0] = 1;
+        session->tree.count = 1;
+        assert_int_equal(or_csession_check_verdict(session, &verdict, TOKENS),
+                         token < TOKENS ? OR_OK : OR_ERR_MISMATCH);
+    }
+    or_csession_destroy(&session);
+    or_vocab_destroy(&vocab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +212,7 @@ int main(void)
         cmocka_unit_test(too_many_together_are_refused),
         cmocka_unit_test(a_reader_is_known_and_stands_for_a_conversation),
         cmocka_unit_test(a_stop_string_that_waited_is_why_the_text_ends),
+        cmocka_unit_test(a_guess_of_another_vocabulary_is_never_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
