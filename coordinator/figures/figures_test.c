@@ -17,6 +17,7 @@ static struct {
     char drafter_state[32], label[80], kinds[512];
     uint64_t last_event;
     uint32_t prompt_tokens, tokens, source;
+    float batch;
     uint8_t token[OR_SESSION_TOKEN_BYTES]; // of the last text that began
     char *page;
 } heard;
@@ -55,6 +56,7 @@ static void note_stats(const or_stats_t *stats)
         heard.prompt_tokens = stats->policies[0].prompt_tokens;
         heard.tokens = stats->policies[0].tokens;
         heard.source = stats->policies[0].source;
+        heard.batch = stats->policies[0].batch;
     }
 }
 
@@ -443,6 +445,31 @@ static void the_time_that_a_client_is_away_is_between_no_tokens(void **state)
     end(w);
 }
 
+// What two verifiers counted is not subtracted from each other.
+static void another_verifier_is_as_crowded_as_it_says(void **state)
+{
+    world_t *w = *state;
+    static const struct {
+        uint64_t passes, batched;
+        float batch;
+    } reports[] = {{100, 1600, 16}, {150, 150, 16}, {160, 180, 3}};
+    begin(w);
+    w->slow = true;
+    ask(w, usual_request(2));
+    run(w, 5);
+    for (size_t i = 0; i < sizeof reports / sizeof *reports; i++) {
+        const or_message_t said = {.type = OR_MSG_STATS,
+                                   .body.stats = {.passes = reports[i].passes,
+                                                  .batched = reports[i].batched,
+                                                  .model = "",
+                                                  .choice = ""}};
+        assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &said), OR_OK);
+        run(w, 5);
+        question(w, &w->client, false, 0);
+        assert_true(heard.batch == reports[i].batch);
+    }
+}
+
 #define USUAL(test) cmocka_unit_test_setup_teardown(test, world_setup, world_teardown)
 
 int main(void)
@@ -459,6 +486,7 @@ int main(void)
         USUAL(texts_that_are_broken_off_count_as_far_as_they_came),
         USUAL(waiting_is_told_and_counted),
         USUAL(what_was_in_the_cache_is_told),
+        USUAL(another_verifier_is_as_crowded_as_it_says),
         USUAL(what_a_drafter_sent_is_counted_though_it_left),
         USUAL(the_time_that_a_client_is_away_is_between_no_tokens),
     };
