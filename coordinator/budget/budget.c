@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "common/base/inline.h"
 #include "common/base/log/log.h"
 #include "coordinator/budget/policy_model.h"
 #include "coordinator/drafters/seats.h"
@@ -12,8 +13,6 @@
 #define CLEARLY_FASTER 1.2  // than what was done
 #define PLAIN_ROUNDS_MIN 8u // of a plain text, before others learn of it
 #define RECOUNT_NS (5 * OR_NS_PER_MS)
-
-#include "common/base/inline.h"
 
 static bool is_automatic(const or_csession_t *session)
 {
@@ -195,10 +194,10 @@ void or_budget_judged(or_coordinator_t *c, or_csession_t *session, const or_verd
 
 void or_budget_load(or_coordinator_t *c, const or_stats_t *stats)
 {
-    uint64_t passes = stats->passes - c->reported.passes;
-    uint64_t batched = stats->batched - c->reported.batched;
-    bool restarted = stats->passes < c->reported.passes;
-    if (restarted || passes == 0) {
+    const or_stats_t *before = &c->reported;
+    uint64_t passes = stats->passes - before->passes, batched = stats->batched - before->batched;
+    bool other = stats->passes < before->passes || stats->batched < before->batched;
+    if (other || passes == 0) { // a verifier that has counted from another beginning
         return;
     }
     or_csession_t *session;

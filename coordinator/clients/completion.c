@@ -109,7 +109,7 @@ static size_t held_back(const or_completion_t *completion)
 // End the text at a stop string: what follows it is not part of the answer.
 static void end_at(or_completion_t *completion, size_t stop)
 {
-    completion->length = completion->released = stop;
+    completion->length = stop;
     completion->detok.held_count = 0;
     completion->reader.held_bytes = 0;
     completion->reader.header_bytes = 0;
@@ -175,6 +175,22 @@ static or_status_t append_token(or_completion_t *completion, int32_t id)
     return status;
 }
 
+// Look for a stop string in what was appended behind `before`, which may have begun in what was held back: the text ends
+// there. Returns true if it does.
+static bool ends_at_stop(or_completion_t *completion, size_t before)
+{
+    if (completion->stop_count == 0 || completion->length == before) {
+        return false;
+    }
+    size_t from = before > completion->stop_longest ? before - completion->stop_longest : 0;
+    from = from > completion->released ? from : completion->released;
+    size_t stop = find_stop(completion, from);
+    if (stop != SIZE_MAX) {
+        end_at(completion, stop);
+    }
+    return stop != SIZE_MAX;
+}
+
 or_status_t or_completion_push(or_completion_t *completion, int32_t id, bool *stopped)
 {
     size_t before = completion->length;
@@ -182,27 +198,19 @@ or_status_t or_completion_push(or_completion_t *completion, int32_t id, bool *st
     if (status != OR_OK) {
         return status;
     }
-    *stopped = false;
-    if (completion->stop_count > 0 && completion->length > before) {
-        size_t from = before > completion->stop_longest ? before - completion->stop_longest : 0;
-        from = from > completion->released ? from : completion->released;
-        size_t stop = find_stop(completion, from);
-        if (stop != SIZE_MAX) {
-            end_at(completion, stop);
-            *stopped = true;
-            return OR_OK;
-        }
-    }
-    completion->released = completion->length - held_back(completion);
+    *stopped = ends_at_stop(completion, before);
+    completion->released = completion->length - (*stopped ? 0 : held_back(completion));
     return OR_OK;
 }
 
-or_status_t or_completion_finish(or_completion_t *completion)
+or_status_t or_completion_finish(or_completion_t *completion, bool *stopped)
 {
+    size_t before = completion->length;
     or_status_t status = append_rest(completion);
     if (status == OR_OK) {
         status = or_chat_reader_finish(&completion->reader, append, completion);
     }
+    *stopped = status == OR_OK && ends_at_stop(completion, before);
     completion->released = completion->length;
     return status;
 }

@@ -45,5 +45,6 @@ size_t or_completion_stop_bytes(const or_completion_t *completion);
 // Append a token. *stopped: a stop string was completed and the text now ends before it.
 // OR_ERR_NO_MEMORY.
 or_status_t or_completion_push(or_completion_t *completion, int32_t id, bool *stopped);
-// End of the answer: release what was held back.
-or_status_t or_completion_finish(or_completion_t *completion);
+// End of the answer: release what was held back. *stopped: what waited for its end had a stop string, before which the text
+// ends. OR_ERR_NO_MEMORY.
+or_status_t or_completion_finish(or_completion_t *completion, bool *stopped);

@@ -52,10 +52,12 @@ static void check(const char *text, const char *const *stops, uint32_t stop_coun
         assert_true(completion.released <= strlen(expected));
         assert_memory_equal(completion.bytes, expected, completion.released);
     }
-    assert_int_equal(or_completion_finish(&completion), OR_OK);
+    bool stopped_last;
+    assert_int_equal(or_completion_finish(&completion, &stopped_last), OR_OK);
     assert_int_equal(completion.released, strlen(expected));
     assert_memory_equal(completion.bytes, expected, strlen(expected));
     assert_int_equal(stopped, strcmp(text, expected) != 0);
+    assert_false(stopped_last);
     or_completion_fini(&completion);
     free(ids);
 }
@@ -122,6 +124,10 @@ static void thoughts_are_told_apart(void **state)
         {"<think>see</think>Well here", "here", "seeWell ", 2, {0, 3}},
         {"<think>see</think>here", "here", "see", 1, {0}},
         {"Well <thin", NULL, "Well <thin", 0, {0}},
+        // Text that waited, because a mark might have come of it.
+        {"Well <thin", "<th", "Well ", 0, {0}},
+        {"see here <thin", "here <", "see ", 0, {0}},
+        {"<think>see</thin", "<", "see", 1, {0}},
     };
     const or_chat_t *chat = NULL;
     assert_int_equal(or_chat_by_name("qwen3", &chat), OR_OK);
@@ -141,7 +147,9 @@ static void thoughts_are_told_apart(void **state)
         for (size_t k = 0; k < count && !stopped; k++) {
             assert_int_equal(or_completion_push(&completion, ids[k], &stopped), OR_OK);
         }
-        assert_int_equal(or_completion_finish(&completion), OR_OK);
+        bool stopped_last;
+        assert_int_equal(or_completion_finish(&completion, &stopped_last), OR_OK);
+        assert_int_equal(stopped || stopped_last, stop.length > 0);
         assert_int_equal(completion.length, strlen(cases[i].expected));
         assert_memory_equal(completion.bytes, cases[i].expected, completion.length);
         assert_int_equal(completion.change_count, cases[i].change_count);
@@ -203,7 +211,8 @@ static void no_character_reaches_over_a_mark(void **state)
         bool stopped;
         assert_int_equal(or_completion_push(&completion, ids[i], &stopped), OR_OK);
     }
-    assert_int_equal(or_completion_finish(&completion), OR_OK);
+    bool stopped;
+    assert_int_equal(or_completion_finish(&completion, &stopped), OR_OK);
     assert_int_equal(completion.length, 5);
     assert_memory_equal(completion.bytes,
                         "a\xE2\x82\xAC"

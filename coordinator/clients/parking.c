@@ -76,6 +76,7 @@ void or_parking_park(or_coordinator_t *c, or_csession_t *session)
     }
     or_csession_enter(session, OR_PHASE_PARKED, or_hub_after_ms(c, c->config.resume_ms));
     session->client = (or_peer_t){0};
+    session->written_ns = 0; // nobody waits for its next token
     or_log_of(OR_LOG_DEBUG, or_csession_subject(session), "parked with %u tokens",
               or_csession_written(session));
     keep_bounds(c, session);

@@ -17,6 +17,8 @@ static struct {
     char drafter_state[32], label[80], kinds[512];
     uint64_t last_event;
     uint32_t prompt_tokens, tokens, source;
+    float batch;
+    uint8_t token[OR_SESSION_TOKEN_BYTES]; // of the last text that began
     char *page;
 } heard;
 
@@ -54,6 +56,7 @@ static void note_stats(const or_stats_t *stats)
         heard.prompt_tokens = stats->policies[0].prompt_tokens;
         heard.tokens = stats->policies[0].tokens;
         heard.source = stats->policies[0].source;
+        heard.batch = stats->policies[0].batch;
     }
 }
 
@@ -76,7 +79,11 @@ static void look(world_t *w, const or_message_t *message)
     if (message->type == OR_MSG_STATS) {
         note_stats(&message->body.stats);
     } else if (message->type == OR_MSG_GENERATE_DELTA) {
-        add_end(&message->body.generate_delta);
+        const or_generate_delta_t *delta = &message->body.generate_delta;
+        add_end(delta);
+        if (delta->token_bytes == sizeof heard.token) {
+            memcpy(heard.token, delta->token, sizeof heard.token);
+        }
     } else if (message->type == OR_MSG_METRICS) {
         free(heard.page);
         heard.page = strndup((const char *)message->body.metrics.text, message->body.metrics.bytes);
@@ -395,6 +402,74 @@ static void what_was_in_the_cache_is_told(void **state)
     end(w);
 }
 
+static void what_a_drafter_sent_is_counted_though_it_left(void **state)
+{
+    world_t *w = *state;
+    const or_message_t bye = {.type = OR_MSG_CANCEL, .body.cancel = {.reason = "bye"}};
+    begin(w);
+    ask(w, usual_request(3));
+    run(w, 5);
+    draft(w, w->last.round, w->last.count, w->last.hash, tokens, chain, 2);
+    run(w, 5);
+    assert_int_equal(or_link_send(w->drafter.link, OR_PEER_HUB, &bye), OR_OK);
+    run(w, 1500);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    assert_in_range(w->end.stats.wire_bytes, 1, 10000);
+    end(w);
+}
+
+// Its next token is one of a text that goes on, not one that somebody waited for.
+static void the_time_that_a_client_is_away_is_between_no_tokens(void **state)
+{
+    world_t *w = *state;
+    begin(w);
+    ask(w, usual_request(3));
+    run(w, 5);
+    draft(w, w->last.round, w->last.count, w->last.hash, tokens, chain, 2);
+    run(w, 5);
+    const or_message_t away = {
+        .type = OR_MSG_CANCEL, .session = w->session, .body.cancel = {.keep = true, .reason = ""}};
+    assert_int_equal(or_link_send(w->client.link, OR_PEER_HUB, &away), OR_OK);
+    run(w, 60000);
+    const or_message_t back = {
+        .type = OR_MSG_RESUME,
+        .body.resume = {
+            .request = 78, .token = heard.token, .token_bytes = sizeof heard.token, .owner = ""}};
+    assert_int_equal(or_link_send(w->client.link, OR_PEER_HUB, &back), OR_OK);
+    run(w, 3000);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+    assert_int_equal(w->end.stats.resumes, 1);
+    question(w, &w->client, true, 0);
+    assert_int_equal(value_of("inter_token_latency_seconds_count"), 2);
+    assert_in_range(value_of("inter_token_latency_seconds_sum"), 0, 5);
+    end(w);
+}
+
+// What two verifiers counted is not subtracted from each other.
+static void another_verifier_is_as_crowded_as_it_says(void **state)
+{
+    world_t *w = *state;
+    static const struct {
+        uint64_t passes, batched;
+        float batch;
+    } reports[] = {{100, 1600, 16}, {150, 150, 16}, {160, 180, 3}};
+    begin(w);
+    w->slow = true;
+    ask(w, usual_request(2));
+    run(w, 5);
+    for (size_t i = 0; i < sizeof reports / sizeof *reports; i++) {
+        const or_message_t said = {.type = OR_MSG_STATS,
+                                   .body.stats = {.passes = reports[i].passes,
+                                                  .batched = reports[i].batched,
+                                                  .model = "",
+                                                  .choice = ""}};
+        assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &said), OR_OK);
+        run(w, 5);
+        question(w, &w->client, false, 0);
+        assert_true(heard.batch == reports[i].batch);
+    }
+}
+
 #define USUAL(test) cmocka_unit_test_setup_teardown(test, world_setup, world_teardown)
 
 int main(void)
@@ -411,6 +486,9 @@ int main(void)
         USUAL(texts_that_are_broken_off_count_as_far_as_they_came),
         USUAL(waiting_is_told_and_counted),
         USUAL(what_was_in_the_cache_is_told),
+        USUAL(another_verifier_is_as_crowded_as_it_says),
+        USUAL(what_a_drafter_sent_is_counted_though_it_left),
+        USUAL(the_time_that_a_client_is_away_is_between_no_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

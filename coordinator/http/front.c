@@ -177,7 +177,6 @@ static or_status_t start_front(const or_front_config_t *config,
                                const or_http_server_config_t *server, or_front_t **front_p)
 {
     const or_api_config_t api = {.model = config->model_name,
-                                 .context_max = config->context_max,
                                  .vocab = config->vocab,
                                  .chat_trouble = config->chat != NULL ? NULL : config->chat_trouble,
                                  .clock = or_clock_monotonic(),

@@ -59,7 +59,6 @@ or_status_t or_front_options_chat(const or_front_options_t *options, const or_gg
 
 typedef struct {
     const char *model_name;   // the target's, as /v1/models has it
-    uint32_t context_max;     // 0: not known
     const or_vocab_t *vocab;  // borrowed, as are the next two
     const or_chat_t *chat;    // NULL: the model has no template that we know ...
     const char *chat_trouble; // ... for this reason

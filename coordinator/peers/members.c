@@ -295,9 +295,9 @@ void or_members_lost(or_coordinator_t *c, or_peer_t peer)
 
 void or_members_leave(or_coordinator_t *c, or_peer_t peer)
 {
-    or_link_forget(c->link, peer);
     or_parking_leave(c, peer);
     or_members_lost(c, peer);
+    or_link_forget(c->link, peer); // last: its texts count what went over its link
 }
 
 // ---- misbehaviour ----

@@ -185,6 +185,9 @@ or_status_t or_csession_check_verdict(const or_csession_t *session, const or_ver
             node - session->tree.back[node - 1] != parent) {
             return or_fail(OR_ERR_MISMATCH, "a verdict whose path is not in the tree");
         }
+        if (session->tree.tokens[node - 1] >= vocab_size) {
+            return or_fail(OR_ERR_MISMATCH, "a verdict that takes a token that is not its own");
+        }
         hash = or_prefix_hash(hash, &session->tree.tokens[node - 1], 1);
         parent = node;
     }
@@ -207,11 +210,14 @@ static bool is_stop_id(const or_csession_t *session, uint32_t token)
     return false;
 }
 
-// Release what was held back.
+// Release what was held back. A text that was to end for its length may prove to have come to a stop string.
 static or_status_t end_text(or_csession_t *session)
 {
-    or_status_t status = or_completion_finish(&session->text);
+    bool stopped;
+    or_status_t status = or_completion_finish(&session->text, &stopped);
     if (status == OR_OK) {
+        session->finish =
+            stopped && session->finish == OR_FINISH_LENGTH ? OR_FINISH_STOP : session->finish;
         or_annotations_finish(&session->annotations, session->text.length);
     }
     return status;

@@ -109,7 +109,7 @@ struct or_csession {
     bool worked_on;              // the verifier was told of it, at some time
     int64_t arrived_ns;          // when it was asked for
     int64_t started_ns;          // the same, until the work has begun; then when that was
-    int64_t written_ns;          // when tokens were committed last; 0: none were here
+    int64_t written_ns;          // when tokens were committed last; 0: none since its client came
     int64_t done_ns;             // when it ended
 };
 
@@ -149,7 +149,7 @@ int64_t or_csession_due(const or_csession_t *session);
 const char *or_csession_owner(const or_csession_t *session);
 // Tokens of the completion.
 uint32_t or_csession_written(const or_csession_t *session);
-// Does the verdict fit the round, the tree that was sent, and the hash? OR_ERR_MISMATCH says what does not.
+// Does the verdict fit the round, the tree that was sent, the vocabulary and the hash? OR_ERR_MISMATCH says what does not.
 or_status_t or_csession_check_verdict(const or_csession_t *session, const or_verdict_t *verdict,
                                       uint32_t vocab_size);
 // Commit the path and the token after it, one by one, until something ends the text: session->finish tells.

@@ -1,5 +1,6 @@
 // Goal: tokens that a model's file suppresses have a bias of minus infinity in every text's terms, beside the client's biases. A request names who reads its
-// answer only where that is known.
+// answer only where that is known. A stop string that waited for the end of the text ends it.
+// A verdict that takes a guess that no token of the target is does not fit.
 // Method: a vocabulary that suppresses some of its tokens; the terms that a request becomes.
 #include "coordinator/session/session.h"
 
@@ -12,6 +13,7 @@
 #include "tests/support/test_support.h"
 
 #define TOKENS 1500u
+#define ANGLE 9 // the token that prints the beginning of a mark
 
 // The tokens 3, 4, 5 and so on are suppressed.
 static or_vocab_t *make_vocab(uint32_t suppressed)
@@ -26,7 +28,7 @@ static or_vocab_t *make_vocab(uint32_t suppressed)
     test_gguf_put_array_key(&file, "tokenizer.ggml.tokens", OR_GGUF_STRING, TOKENS);
     for (uint32_t i = 0; i < TOKENS; i++) {
         char piece[16];
-        snprintf(piece, sizeof piece, "t%u", i);
+        snprintf(piece, sizeof piece, i == ANGLE ? "<th" : "t%u", i);
         test_gguf_put_string(&file, piece);
         ids[i] = (int32_t)i + 3;
     }
@@ -146,6 +148,62 @@ static void a_reader_is_known_and_stands_for_a_conversation(void **state)
     or_vocab_destroy(&vocab);
 }
 
+// A mark around a thought might have come of the last token's text, so it was not known before the end that it has the stop
+// string.
+static void a_stop_string_that_waited_is_why_the_text_ends(void **state)
+{
+    (void)state;
+    static const int32_t written[] = {8, ANGLE};
+    static const or_wire_bytes_t stop = {(const uint8_t *)"<", 1};
+    static const or_finish_t ends[] = {OR_FINISH_LENGTH, OR_FINISH_CANCELLED};
+    or_vocab_t *vocab = make_vocab(0);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        or_csession_t *session = NULL;
+        or_generate_request_t request = plain_request();
+        request.reader = "qwen3";
+        request.stop = &stop;
+        request.stop_count = 1;
+        assert_int_equal(ask(vocab, &request, &session), OR_OK);
+        assert_int_equal(or_csession_restore(session, written, 2, ends[i]), OR_OK);
+        assert_int_equal(session->finish,
+                         ends[i] == OR_FINISH_LENGTH ? OR_FINISH_STOP : OR_FINISH_CANCELLED);
+        assert_int_equal(session->text.released, 2);
+        assert_memory_equal(session->text.bytes, "t8", 2);
+        or_csession_destroy(&session);
+    }
+    or_vocab_destroy(&vocab);
+}
+
+// Trees may have guesses that the target has no token for, which it rejects. Whoever takes one is no target.
+static void a_guess_of_another_vocabulary_is_never_taken(void **state)
+{
+    (void)state;
+    or_vocab_t *vocab = make_vocab(0);
+    or_csession_t *session = NULL;
+    or_generate_request_t request = plain_request();
+    request.draft_method = OR_DRAFT_CHAIN;
+    request.accept_rule = OR_ACCEPT_SPS;
+    request.vocab_method = OR_VOCAB_UNION;
+    assert_int_equal(ask(vocab, &request, &session), OR_OK);
+    for (uint32_t token = TOKENS - 1; token <= TOKENS; token++) {
+        static const uint32_t path = 1;
+        or_verdict_t verdict = {.round = 1,
+                                .base_length = 2,
+                                .accepted = &path,
+                                .accepted_count = 1,
+                                .next = 7,
+                                .hash = or_prefix_hash(session->log.hash, &token, 1)};
+        verdict.hash = or_prefix_hash(verdict.hash, &verdict.next, 1);
+        session->tree.tokens[0] = token;
+        session->tree.back[0] = 1;
+        session->tree.count = 1;
+        assert_int_equal(or_csession_check_verdict(session, &verdict, TOKENS),
+                         token < TOKENS ? OR_OK : OR_ERR_MISMATCH);
+    }
+    or_csession_destroy(&session);
+    or_vocab_destroy(&vocab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +211,8 @@ int main(void)
         cmocka_unit_test(without_them_only_the_clients_biases_are_there),
         cmocka_unit_test(too_many_together_are_refused),
         cmocka_unit_test(a_reader_is_known_and_stands_for_a_conversation),
+        cmocka_unit_test(a_stop_string_that_waited_is_why_the_text_ends),
+        cmocka_unit_test(a_guess_of_another_vocabulary_is_never_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

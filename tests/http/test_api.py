@@ -132,6 +132,13 @@ class ApiTest(unittest.TestCase):
             self.assert_error(self.cluster.post("/v1/completions", {"prompt": "a"}, Content_Type=other), 415, None)
         self.assertEqual(self.cluster.post("/v1/completions", {"prompt": "a"}, Content_Type="application/json; charset=utf-8")[0], 200)
 
+    def test_no_header_comes_twice(self):
+        for method, path, body in [("GET", "/", None), ("GET", "/icon.svg", None), ("GET", "/health", None), ("POST", "/v1/completions", {"prompt": "a", "max_tokens": 1}),
+                                   ("POST", "/v1/completions", {"prompt": "a", "max_tokens": 1, "stream": True})]:
+            code, headers, _ = self.cluster.ask(method, path, body)
+            names = [name.lower() for name in headers.keys()]
+            self.assertEqual((code, sorted(names)), (200, sorted(set(names))), (path, body))
+
     def test_bare_sockets(self):
         address = self.cluster.address
         body = json.dumps({"prompt": PROMPT, "max_tokens": 4}).encode()

@@ -296,6 +296,17 @@ class KeysTest(unittest.TestCase):
             self.assertEqual([event.data for event in other][-1], "[DONE]", "nobody else's")
             self.assertNotIn("sk-", "".join(line.decode() for line in list(cluster.log)))
 
+    def test_who_comes_back_has_its_own_place(self):
+        """A text does not count against its own client, which goes on with it before the loss of its line was noticed."""
+        body = {"prompt": PROMPT, "max_tokens": -1, "ignore_eos": True, "draft": False}
+        with KeyedCluster(KEYS.replace("ada\n", "ada sessions=1\n")) as cluster:
+            with Stream(cluster, "/v1/completions", body, **ADA) as first:
+                name = next(iter(first)).id
+                self.assertEqual(cluster.post("/v1/completions", LIMITED, **ADA)[0], 429)
+                with Stream(cluster, "/v1/completions", body, **ADA, Last_Event_ID=name) as second:
+                    self.assertEqual(second.begin(), 200)
+                    self.assertEqual(cluster.post("/v1/completions", LIMITED, **ADA)[0], 429)
+
     def test_limits_are_the_keys(self):
         text = KEYS.replace("ada\n", "ada sessions=2 tokens-per-minute=300 nodes=3\n")
         endless = {"prompt": PROMPT, "max_tokens": -1, "ignore_eos": True, "n": 8, "draft": {"nodes": 16}}

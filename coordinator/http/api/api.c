@@ -87,8 +87,7 @@ static const route_t *find_route(const char *path)
 
 static bool is_read(const or_http_call_t *call)
 {
-    const char *method = or_http_call_method(call);
-    return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+    return strcmp(or_http_call_method(call), "GET") == 0;
 }
 
 // Is the method one of these? Else the call is answered.
@@ -100,12 +99,8 @@ static bool allows(or_http_call_t *call, const char *allow)
         return true;
     }
     or_http_call_set_header(call, "Allow", allow);
-    if (strcmp(method, "OPTIONS") == 0) {
-        or_http_reply(call, 204, "text/plain", "", 0);
-    } else {
-        or_http_reply_error(call, 405, NULL, NULL, "%s is not a method of %s: use %s.",
-                            strlen(method) <= 16 ? method : "This", or_http_call_path(call), allow);
-    }
+    or_http_reply_error(call, 405, NULL, NULL, "%s is not a method of %s: use %s.",
+                        strlen(method) <= 16 ? method : "This", or_http_call_path(call), allow);
     return false;
 }
 

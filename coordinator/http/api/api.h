@@ -21,7 +21,6 @@ typedef struct or_api or_api_t;
 
 typedef struct {
     const char *model;        // the target's file
-    uint32_t context_max;     // 0: not known
     const or_vocab_t *vocab;  // borrowed, as all here is
     const char *chat_trouble; // NULL: the model has conversations; else why not
     const or_clock_t *clock;

@@ -64,7 +64,6 @@ void or_api_reply_nothing(or_http_call_t *call)
 static void begin(or_api_t *api, or_api_work_t *work)
 {
     or_http_call_set_header(work->held.call, "Cache-Control", "no-cache");
-    or_http_call_set_header(work->held.call, "X-Accel-Buffering", "no"); // or proxies collect them
     or_http_begin_stream(work->held.call, 200, "text/event-stream");
     work->streams = true;
     or_metric_set(api->streams_now, NULL, ++api->streams);

@@ -317,7 +317,7 @@ int64_t or_api_works_turn(or_api_t *api, int64_t now)
     return first;
 }
 
-static bool reads_the_same(const or_api_work_t *a, const or_api_work_t *b)
+bool or_api_work_reads_the_same(const or_api_work_t *a, const or_api_work_t *b)
 {
     return a->has_id && b->has_id && strcmp(a->owner, b->owner) == 0 &&
            memcmp(a->place.secret, b->place.secret, sizeof a->place.secret) == 0;
@@ -329,7 +329,7 @@ static void end_other_reader(or_api_t *api, const or_api_work_t *work)
     or_api_work_t *next;
     for (or_api_work_t *other = api->works.next; other != &api->works; other = next) {
         next = other->next;
-        if (!reads_the_same(other, work)) {
+        if (!or_api_work_reads_the_same(other, work)) {
             continue;
         }
         if (other->held.call != NULL && !other->held.answered) {
@@ -429,7 +429,7 @@ static void begin(void *context, or_http_call_t *call, void *data)
     or_api_work_t *work = make_work(api, call, &reading->request);
     if (work == NULL) {
         or_http_reply_error(call, 500, NULL, NULL, "There is no memory for the request.");
-    } else if (has_room(api, call, work) && or_api_stream_place(call, work, &resumes)) {
+    } else if (or_api_stream_place(call, work, &resumes) && has_room(api, call, work)) {
         begin_work(api, work, resumes);
     } else {
         destroy_work(work);

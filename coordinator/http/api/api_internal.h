@@ -88,6 +88,8 @@ void or_api_work_fail(or_api_t *api, or_api_work_t *work, unsigned status, const
                       const char *code, const char *message);
 // The number of its texts that have begun and not ended.
 uint32_t or_api_work_running(const or_api_work_t *work);
+// Is the text of both the same, which one goes on with where the other was?
+bool or_api_work_reads_the_same(const or_api_work_t *a, const or_api_work_t *b);
 // Nobody reads it any more: end its texts, and then it, when the coordinator has said so.
 void or_api_work_drop(or_api_t *api, or_api_work_t *work);
 // Free what was gathered of its answer.

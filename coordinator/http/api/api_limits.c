@@ -24,12 +24,15 @@ static const or_key_grant_t *grant_of(const or_api_t *api, const or_api_work_t *
     return or_api_keys_still(api->config.keys, &work->grant);
 }
 
-// Texts that have begun and not ended.
-static uint32_t count_texts(const or_api_t *api, const char *key)
+// The texts of a key that have begun and not ended, beside the one that `work` goes on with: the loss of its stream may not
+// have been noticed yet.
+static uint32_t count_texts(const or_api_t *api, const char *key, const or_api_work_t *work)
 {
     uint32_t texts = 0;
-    for (const or_api_work_t *work = api->works.next; work != &api->works; work = work->next) {
-        texts += strcmp(work->grant.key, key) == 0 ? or_api_work_running(work) : 0;
+    for (const or_api_work_t *other = api->works.next; other != &api->works; other = other->next) {
+        bool counts =
+            strcmp(other->grant.key, key) == 0 && !or_api_work_reads_the_same(other, work);
+        texts += counts ? or_api_work_running(other) : 0;
     }
     return texts;
 }
@@ -46,7 +49,7 @@ bool or_api_limits_allow(or_api_t *api, const or_api_work_t *work, or_api_wait_t
     if (grant->key[0] == '\0') {
         return true;
     }
-    if (grant->sessions_max > 0 && count_texts(api, grant->key) >= grant->sessions_max) {
+    if (grant->sessions_max > 0 && count_texts(api, grant->key, work) >= grant->sessions_max) {
         snprintf(wait->why, sizeof wait->why, "This API key allows %u texts at a time.",
                  grant->sessions_max);
         return false;

@@ -23,13 +23,8 @@
 static json_t *model_object(const or_api_t *api)
 {
     int64_t up_ns = or_clock_now(api->config.clock) - api->started_ns;
-    json_t *model =
-        json_pack("{s:s, s:s, s:I, s:s}", "id", api->config.model, "object", "model", "created",
-                  (json_int_t)(time(NULL) - up_ns / OR_NS_PER_S), "owned_by", "outrider");
-    if (api->config.context_max > 0) {
-        json_object_set_new(model, "max_model_len", json_integer(api->config.context_max));
-    }
-    return model;
+    return json_pack("{s:s, s:s, s:I, s:s}", "id", api->config.model, "object", "model", "created",
+                     (json_int_t)(time(NULL) - up_ns / OR_NS_PER_S), "owned_by", "outrider");
 }
 
 void or_api_get_models(or_api_t *api, or_http_call_t *call)
@@ -337,8 +332,6 @@ void or_api_get_file(or_api_t *api, or_http_call_t *call)
     or_http_call_set_header(call, "ETag", file->etag);
     or_http_call_set_header(call, "Cache-Control",
                             "no-cache"); // ask, and be told that it is the same
-    or_http_call_set_header(call, "Content-Security-Policy",
-                            "default-src 'self'; frame-ancestors 'none'; base-uri 'none'");
     if (known != NULL && strcmp(known, file->etag) == 0) {
         or_http_reply(call, 304, file->content_type, "", 0);
     } else {

@@ -13,8 +13,7 @@
 #include "coordinator/http/server/server_internal.h"
 
 #define HTML_POLICY                                                                                \
-    "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "              \
-    "frame-ancestors 'none'"
+    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 #define PORT_DIGITS_MAX 5
 #define TOKEN_MARKS "!#$%&'*+-.^_`|~" // what names of headers have besides letters and digits
 
@@ -385,7 +384,7 @@ void or_http_door_add_headers(or_http_call_t *call, const char *content_type,
         }
     }
     if (call->events) {
-        MHD_add_response_header(response, "X-Accel-Buffering", "no");
+        MHD_add_response_header(response, "X-Accel-Buffering", "no"); // or proxies collect them
     }
     MHD_add_response_header(response, "X-Request-Id", call->id);
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
