@@ -76,16 +76,6 @@ static inline int2 make_int2(int32_t x, int32_t y)
     return {x, y};
 }
 
-static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w)
-{
-    return {x, y, z, w};
-}
-
-static inline float4 make_float4(float x, float y, float z, float w)
-{
-    return {x, y, z, w};
-}
-
 // The indices of the thread that runs.
 extern uint3 threadIdx;
 extern uint3 blockIdx;
