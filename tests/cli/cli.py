@@ -117,6 +117,20 @@ def is_alive(pid):
         return False
 
 
+def resident_mib(pid):
+    """Return the memory of its own, files mapped left out."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError(f"process {pid} has no RssAnon")
+
+
+def cpu_s(pid):
+    """Return the seconds of all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def stop(pid):
     """Stop a process, and return once it stands still: until then it may go on for a moment."""
     os.kill(pid, signal.SIGSTOP)

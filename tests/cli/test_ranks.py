@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import cli
 from cli import BIN, DRAFT, ENVIRONMENT, PATIENCE, ROOT, TARGET
-from cli import Background, data, generate, is_alive, outrider, reference, wait_until
+from cli import Background, cpu_s, data, generate, is_alive, outrider, reference, wait_until
 
 COUNTS = [int(count) for count in os.environ.get("OUTRIDER_RANKS", "2,4").split(",")]
 LAYOUTS = [["--np", count] for count in COUNTS] + [["--np", count, "--pp", 2] for count in COUNTS]
@@ -57,12 +57,6 @@ def mpirun_of(command):
 
 def all_ranks(mpirun, count):
     return wait_until(lambda: len(found := ranks_of(mpirun)) == count and found, f"{count} ranks")
-
-
-def seconds_of(pid):
-    """Return the processor time used so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def shared_memory(pid):
@@ -272,9 +266,9 @@ class Jobs(unittest.TestCase):
                 ranks = all_ranks(job.process.pid, count)
                 wait_until(lambda: ready.exists() and ready.read_text() == "ready\n", "readiness")
                 time.sleep(1.5)  # what the start has woken may settle
-                before = [seconds_of(pid) for pid in ranks]
+                before = [cpu_s(pid) for pid in ranks]
                 time.sleep(IDLE_SECONDS)
-                shares = [(seconds_of(pid) - used) / IDLE_SECONDS for pid, used in zip(ranks, before)]
+                shares = [(cpu_s(pid) - used) / IDLE_SECONDS for pid, used in zip(ranks, before)]
                 self.assertLess(max(shares), IDLE_SHARE_MAX, shares)
                 os.kill(ranks[0], signal.SIGTERM)
                 code, out = job.end()

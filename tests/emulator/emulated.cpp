@@ -9,7 +9,7 @@
 //
 // An early launch is rehearsed first: its threads go as far as or_await_before, or to a wait that only those behind it
 // would end, while memory that kernels write is hidden (emulated_memory.cpp). Nothing of a rehearsal is left, since it
-// may write shared memory only.
+// may write shared memory only. It takes as long as a short kernel does, so a launch as others were is not rehearsed.
 #include "tests/emulator/emulated_fiber.hpp"
 #include "tests/emulator/emulated_internal.hpp"
 
@@ -17,7 +17,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define WARP 32u
 #define THREADS_MAX 1024u
@@ -26,6 +25,7 @@
 #define SHARED_ARRAYS_MAX 32u
 #define GUARD_BYTES ((size_t)256) // behind the dynamic shared memory
 #define GARBAGE 0xFF              // NaNs, and -1
+#define REHEARSED_MAX 8u          // blocks of a launch
 
 typedef struct thread thread_t;
 
@@ -74,7 +74,8 @@ static struct {
     size_t shared_bytes;
     bool told; // a loop, by a thread of this launch
     bool rehearsed;
-    bool given_up; // the rehearsal's waits, which nobody will end
+    uint64_t random[2]; // of what is not rehearsed, which rehearsals do not change, and of what is
+    bool given_up;      // the rehearsal's waits, which nobody will end
 } block;
 
 static thread_t *running;
@@ -90,18 +91,6 @@ dim3 gridDim;
 alignas(16) unsigned char or_emulated_dynamic_shared[SHARED_MAX + GUARD_BYTES];
 
 // ---- what went wrong ----
-
-void or_emulated_end(const char *call, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    fprintf(stderr, "%s: ", call);
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "\n");
-    va_end(arguments);
-    fflush(nullptr); // what was said before, such as which test has failed
-    abort();
-}
 
 [[noreturn]] static void end_thread(const thread_t *thread, const char *format, va_list arguments)
 {
@@ -420,7 +409,7 @@ static void run_block(uint64_t number)
     block.begun = 0;
     block.returned = 0;
     block.given_up = false;
-    block.order = or_emulated_scramble(block.threads);
+    block.order = or_emulated_scramble(&block.random[block.rehearsed], block.threads);
     block.shared_count = 0;
     block.shared_bytes = 0;
     block.all = {};
@@ -442,12 +431,12 @@ static uint64_t count_of(const dim3 &size)
 
 // ---- launches ----
 
-static void run_blocks(bool rehearsed)
+static void run_blocks(bool rehearsed, uint64_t most)
 {
     block.rehearsed = rehearsed;
     block.told = false;
-    or_emulated_order_t order = or_emulated_scramble(count_of(gridDim));
-    for (uint64_t i = 0; i < order.count; i++) {
+    or_emulated_order_t order = or_emulated_scramble(&block.random[rehearsed], count_of(gridDim));
+    for (uint64_t i = 0; i < order.count && i < most; i++) {
         run_block(or_emulated_take_next(&order));
     }
 }
@@ -460,12 +449,12 @@ static void run_launch(const struct or_cuda *cuda, const or_emulated_launch_t &l
     block.threads = (uint32_t)count_of(launch.block);
     gridDim = launch.grid;
     blockDim = launch.block;
-    if (launch.early) {
+    if (launch.early && or_emulated_is_new(cuda, launch)) {
         or_emulated_hide_written(cuda);
-        run_blocks(true);
+        run_blocks(true, REHEARSED_MAX);
         or_emulated_show_written();
     }
-    run_blocks(false);
+    run_blocks(false, UINT64_MAX);
     or_emulated_leave_faults();
 }
 

@@ -13,8 +13,9 @@
 //
 // Each thread of an early launch must come to or_await_before. Until then it may write nothing but shared memory, and
 // read no memory of its device that any kernel has written since it was allocated. (Products and gathers of libraries
-// are not noted: nothing begins early behind them.) To find out, such a launch first runs as far as that and then from
-// its beginning.
+// are not noted: nothing begins early behind them.) To find out, such a launch is rehearsed: some blocks first run as far
+// as that, and then all from their beginning. It is not if one like it was, with the same kernel, shape and arguments,
+// and as much written memory. Any two pointers to written memory are alike, and any two to memory that is not written.
 //
 // Launches of several host threads wait for each other.
 #pragma once
@@ -24,6 +25,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <type_traits>
+#include <vector>
 
 #include "kernels/cuda/cuda_device.h"
 
@@ -72,16 +74,6 @@ struct alignas(16) float4 {
 static inline int2 make_int2(int32_t x, int32_t y)
 {
     return {x, y};
-}
-
-static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w)
-{
-    return {x, y, z, w};
-}
-
-static inline float4 make_float4(float x, float y, float z, float w)
-{
-    return {x, y, z, w};
 }
 
 // The indices of the thread that runs.
@@ -165,6 +157,7 @@ typedef struct {
     dim3 block;
     size_t shared;
     bool early;
+    std::vector<uint64_t> kernel; // its address and its arguments, each in words of its own
     std::function<void()> thread; // runs the kernel once
 } or_emulated_launch_t;
 
@@ -180,6 +173,14 @@ template <typename T> static void or_emulated_check(const char *call, T argument
     (void)argument;
 }
 
+template <typename T>
+static void or_emulated_add_words(std::vector<uint64_t> *words, const T &value)
+{
+    const size_t count = words->size();
+    words->resize(count + (sizeof value - 1) / sizeof(uint64_t) + 1);
+    memcpy(words->data() + count, &value, sizeof value);
+}
+
 template <bool EARLY, typename... Parameters, typename... Arguments>
 static int or_emulated_launch(const char *call, struct or_cuda *cuda, void (*kernel)(Parameters...),
                               dim3 grid, dim3 block, size_t shared, Arguments... arguments)
@@ -189,7 +190,13 @@ static int or_emulated_launch(const char *call, struct or_cuda *cuda, void (*ker
     static_assert((std::is_trivially_copyable<Parameters>::value && ...),
                   "parameters are copied as bytes");
     (or_emulated_check(call, arguments), ...);
-    return or_emulated_ask(cuda, {call, grid, block, shared, EARLY, [=] { kernel(arguments...); }});
+    std::vector<uint64_t> words;
+    if constexpr (EARLY) {
+        or_emulated_add_words(&words, kernel);
+        (or_emulated_add_words(&words, Parameters(arguments)), ...);
+    }
+    return or_emulated_ask(
+        cuda, {call, grid, block, shared, EARLY, std::move(words), [=] { kernel(arguments...); }});
 }
 
 // A macro for the sake of `call`; templates' commas are why it takes whatever it is given.

@@ -5,6 +5,9 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE};
 #define FAULTS (sizeof faults / sizeof faults[0])
@@ -12,6 +15,18 @@ static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE};
 static pthread_t launcher; // the host's thread that runs kernels
 static const char *launched;
 static struct sigaction before[FAULTS];
+
+void or_emulated_end(const char *call, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "%s: ", call);
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n");
+    va_end(arguments);
+    fflush(nullptr); // what was said before, such as which test has failed
+    abort();
+}
 
 [[noreturn]] static void end_touching(or_emulated_touch_t touch, const char *writer)
 {

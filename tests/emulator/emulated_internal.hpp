@@ -64,6 +64,9 @@ void or_emulated_write(void *to, size_t bytes, const std::function<void()> &writ
 void or_emulated_hide_written(const struct or_cuda *owner);
 void or_emulated_show_written(void);
 
+// Does the launch differ from all that were asked about before, as far as it matters before or_await_before?
+bool or_emulated_is_new(const struct or_cuda *owner, const or_emulated_launch_t &launch);
+
 typedef enum {
     OR_EMULATED_TOUCHES_NOTHING, // no memory of a device's
     OR_EMULATED_WRITES_FIRST,    // where no kernel wrote before; now it can
@@ -84,14 +87,14 @@ bool or_emulated_tell_loop(or_cuda_loop_t loop, bool again);
 // One of a sequence of numbers below count that OR_EMULATED_SEED changes; *state is 0 where it begins.
 uint64_t or_emulated_random_below(uint64_t *state, uint64_t count);
 
-// The numbers below `count`, each once.
+// The numbers below `count`, each once, in an order that is drawn from *state.
 typedef struct {
     uint64_t count;
     uint64_t stride;
     uint64_t at;
 } or_emulated_order_t;
 
-or_emulated_order_t or_emulated_scramble(uint64_t count);
+or_emulated_order_t or_emulated_scramble(uint64_t *state, uint64_t count);
 uint64_t or_emulated_take_next(or_emulated_order_t *order);
 
 // Say what a kernel or its caller did wrong, in a sentence without an end, and abort.

@@ -14,18 +14,12 @@ uint64_t or_emulated_random_below(uint64_t *state, uint64_t count)
     return (*state >> 33) % count;
 }
 
-static uint64_t random_below(uint64_t count)
-{
-    static uint64_t state;
-    return or_emulated_random_below(&state, count);
-}
-
 // A stride without a common divisor leads through all.
-or_emulated_order_t or_emulated_scramble(uint64_t count)
+or_emulated_order_t or_emulated_scramble(uint64_t *state, uint64_t count)
 {
-    or_emulated_order_t order = {count, 1, random_below(count)};
+    or_emulated_order_t order = {count, 1, or_emulated_random_below(state, count)};
     do {
-        order.stride = 1 + random_below(count);
+        order.stride = 1 + or_emulated_random_below(state, count);
     } while (std::gcd(order.stride, count) != 1);
     return order;
 }

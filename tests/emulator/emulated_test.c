@@ -331,6 +331,39 @@ static void early_kernels_that_touch_what_others_write(void **state)
                       "thread (7, 0, 0) writes to device memory before or_await_before");
 }
 
+enum { OTHER_POINTER, OTHER_NUMBER, NEWLY_WRITTEN };
+
+// Read weights early, first those that nobody wrote, which is no mistake.
+static void make_mistake_behind_its_like(uint32_t difference)
+{
+    enum { THREADS = 64 };
+    uint32_t *const fresh = new_memory(), *const written = new_memory();
+    const uint32_t *const pointers[] = {fresh, written}, **table = NULL;
+    (void)or_cuda_alloc(test_device, sizeof pointers, (void **)&table);
+    (void)or_cuda_upload(test_device, table, pointers, sizeof pointers);
+    (void)test_launch_double(test_device, written, 1, THREADS, 0);
+    if (difference == OTHER_POINTER) {
+        (void)test_launch_early(test_device, false, THREADS, fresh, written);
+        (void)test_launch_early(test_device, false, THREADS, written, written);
+        return;
+    }
+    (void)test_launch_chosen_early(test_device, THREADS, table, 0, written);
+    if (difference == NEWLY_WRITTEN) {
+        (void)test_launch_double(test_device, fresh, 1, THREADS, 0);
+    }
+    (void)test_launch_chosen_early(test_device, THREADS, table, difference == OTHER_NUMBER,
+                                   written);
+}
+
+static void early_kernels_that_did_right_before(void **state)
+{
+    (void)state;
+    for (uint32_t difference = OTHER_POINTER; difference <= NEWLY_WRITTEN; difference++) {
+        assert_last_words(make_mistake_behind_its_like, difference,
+                          "touches memory before or_await_before that kernels write");
+    }
+}
+
 // Rehearsing leaves nothing behind, whichever wait of others it comes to.
 static void early_kernels_that_may_read_weights(void **state)
 {
@@ -401,6 +434,7 @@ int main(void)
         cmocka_unit_test(copies_that_nobody_waits_for),
         cmocka_unit_test(early_kernels_that_do_not_await_others),
         cmocka_unit_test(early_kernels_that_touch_what_others_write),
+        cmocka_unit_test(early_kernels_that_did_right_before),
         cmocka_unit_test(early_kernels_that_may_read_weights),
         cmocka_unit_test(launches_that_cuda_does_not_allow),
         cmocka_unit_test(memory_that_is_not_theirs),

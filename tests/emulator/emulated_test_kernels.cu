@@ -78,6 +78,19 @@ int test_launch_early(or_cuda_t *cuda, bool behind_first, uint32_t threads, cons
                : or_launch_early(cuda, add_early, dim3(1), dim3(threads), 0, weights, y);
 }
 
+OR_GLOBAL void add_chosen_early(const uint32_t *const *weights, uint32_t choice, uint32_t *y)
+{
+    const uint32_t weight = weights[choice][thread_number()];
+    or_await_before();
+    y[thread_number()] += weight;
+}
+
+int test_launch_chosen_early(or_cuda_t *cuda, uint32_t threads, const uint32_t *const *weights,
+                             uint32_t choice, uint32_t *y)
+{
+    return or_launch_early(cuda, add_chosen_early, dim3(1), dim3(threads), 0, weights, choice, y);
+}
+
 // ---- what none may do ----
 
 OR_GLOBAL void return_from_block(uint32_t *y)

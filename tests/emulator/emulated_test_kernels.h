@@ -22,6 +22,10 @@ int test_launch_double(or_cuda_t *cuda, const uint32_t *y, uint32_t blocks, uint
 int test_launch_early(or_cuda_t *cuda, bool behind_first, uint32_t threads, const uint32_t *weights,
                       uint32_t *y);
 
+// The same with weights[choice], a pointer that the device has.
+int test_launch_chosen_early(or_cuda_t *cuda, uint32_t threads, const uint32_t *const *weights,
+                             uint32_t choice, uint32_t *y);
+
 typedef enum {
     TEST_MISTAKE_RETURNED_BLOCK, // thread 5 of block 1 returns where the others wait
     TEST_MISTAKE_RETURNED_WARP,  // lane 3 of warp 1 returns where the others shuffle

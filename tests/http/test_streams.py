@@ -8,7 +8,6 @@ import os
 import random
 import time
 import unittest
-from pathlib import Path
 
 from http_case import PROMPT, Cluster, Stream, cli, text_of, wait_until
 
@@ -21,13 +20,6 @@ MIB_A_CLIENT = 0.1  # of the coordinator, for a queued stream
 
 def body_of(client):
     return {"prompt": PROMPTS[client % len(PROMPTS)], "seed": client, "temperature": 1, "max_tokens": 24}
-
-
-def resident_mib(pid):
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) / 1024
-    raise AssertionError(f"process {pid} has no RssAnon")
 
 
 class Reader:
@@ -87,9 +79,9 @@ class StreamsTest(unittest.TestCase):
 
     def test_many_clients(self):
         pid = self.cluster.coordinator()
-        before = resident_mib(pid)
+        before = cli.resident_mib(pid)
         readers = asyncio.run(run_all(self.cluster.address, CLIENTS))
-        after = resident_mib(pid)
+        after = cli.resident_mib(pid)
         for reader in readers:
             self.assertTrue(reader.done, f"client {reader.client}")
             plain = self.cluster.complete(**body_of(reader.client), draft=False)["choices"][0]
@@ -99,7 +91,7 @@ class StreamsTest(unittest.TestCase):
         self.assertLessEqual(late, 2 * LIVE, "first words come in the order of arrival, give or take those worked on together")
         self.assertLess(after - before, 32 + MIB_A_CLIENT * CLIENTS, "MiB")
         asyncio.run(run_all(self.cluster.address, CLIENTS))
-        self.assertLess(resident_mib(pid) - after, 16, "MiB: what a load needed serves the next one")
+        self.assertLess(cli.resident_mib(pid) - after, 16, "MiB: what a load needed serves the next one")
         print(f"{CLIENTS} clients: places off by at most {late}, memory {before:.0f} -> {after:.0f} MiB", flush=True)
 
     def written_to_the_end(self):

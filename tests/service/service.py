@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 
-from cli import Background, outrider, wait_until  # noqa: E402  (the path comes first)
+from cli import Background, cpu_s, outrider, resident_mib, wait_until  # noqa: E402, F401  (the path comes first)
 
 
 LAUNCHERS = ("mpirun", "mpiexec", "orterun")  # of ranks; not ours
@@ -36,20 +36,6 @@ def members(cluster):
         return roles if set(roles.values()) >= {"outrider-verifier", "outrider-drafter"} else None
     coordinator = cluster.roles("outrider-coordinator")["outrider-coordinator"]
     return {coordinator: "outrider-coordinator", **wait_until(found, "verifier and drafter")}
-
-
-def resident_mib(pid):
-    """Return the memory of its own, files mapped left out."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) / 1024
-    raise AssertionError(f"process {pid} has no RssAnon")
-
-
-def cpu_s(pid):
-    """Return the seconds of all its threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def status(endpoint):

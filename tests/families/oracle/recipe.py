@@ -57,9 +57,6 @@ class Recipe:
         self.tensors[name] = np.asarray(values, dtype=np.float32)
         self.given.add(name)
 
-    def rescale(self, name, factor):
-        self.draw(name, self.tensors[name].shape, float(self.scales[name]) * UNIT * factor, float(self.shifts[name]))
-
     def add(self, method, *arguments, **named):
         """Add metadata, as GGUFWriter.METHOD does."""
         self.metadata.append((method, arguments, named))
