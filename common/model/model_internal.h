@@ -296,7 +296,5 @@ or_status_t or_forward_run(or_model_t *model, uint32_t count);
 // Return the most queries, and the most floats of scores, that a worker has at a time.
 uint32_t or_attention_queries_max(const or_model_t *model);
 size_t or_attention_scores_max(const or_model_t *model);
-// Return the most floats of parts' sums that it has.
-size_t or_attention_parts_max(const or_model_t *model);
 // Run attention for `rows` rows in one layer, whose K and V are stored: query -> attended.
 void or_attention_run(or_model_t *model, uint32_t layer, uint32_t rows);

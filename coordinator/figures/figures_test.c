@@ -445,7 +445,7 @@ static void the_time_that_a_client_is_away_is_between_no_tokens(void **state)
     end(w);
 }
 
-// What two verifiers counted is not subtracted from each other.
+// The counts of two verifiers are not subtracted from each other.
 static void another_verifier_is_as_crowded_as_it_says(void **state)
 {
     world_t *w = *state;

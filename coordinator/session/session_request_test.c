@@ -1,6 +1,6 @@
 // Goal: tokens that a model's file suppresses have a bias of minus infinity in every text's terms, beside the client's biases. A request names who reads its
 // answer only where that is known. A stop string that waited for the end of the text ends it.
-// A verdict that takes a guess that no token of the target is does not fit.
+// A verdict that takes a guess outside the target's vocabulary does not fit.
 // Method: a vocabulary that suppresses some of its tokens; the terms that a request becomes.
 #include "coordinator/session/session.h"
 

@@ -23,7 +23,8 @@ static bool is_text(or_gguf_string_t string, const char *text)
     return string.length == strlen(text) && memcmp(string.bytes, text, string.length) == 0;
 }
 
-const or_arch_t *or_arch_named(const char *name)
+// Return the first row of this name; NULL if there is none.
+static const or_arch_t *arch_named(const char *name)
 {
     for (const or_arch_t *const *arch = or_architectures; *arch != NULL; arch++) {
         if (strcmp((*arch)->name, name) == 0) {
@@ -43,7 +44,7 @@ static names_t names_of_all(void)
 {
     names_t names = {0};
     for (const or_arch_t *const *arch = or_architectures; *arch != NULL; arch++) {
-        if (or_arch_named((*arch)->name) == *arch) {
+        if (arch_named((*arch)->name) == *arch) {
             size_t length = strlen(names.text);
             const char *between = arch == or_architectures ? "" : arch[1] != NULL ? ", " : " and ";
             snprintf(names.text + length, sizeof names.text - length, "%s%s", between,

@@ -137,8 +137,6 @@ typedef enum {
     OR_WITHOUT_FUSED_EXPERTS, // all layers, of other files
 } or_in_layers_t;
 
-#define OR_FUSED_MAX 4u
-
 typedef struct {
     const char *suffix; // "attn_q.weight", after "blk.<layer>."
     or_dim_t inputs;
@@ -315,9 +313,6 @@ extern const or_arch_t or_arch_llama;
 
 // All that there are, the last NULL.
 extern const or_arch_t *const or_architectures[];
-
-// The architecture of this name; NULL if this version runs none.
-const or_arch_t *or_arch_named(const char *name);
 
 // Find the architecture that the file names. OR_ERR_UNSUPPORTED lists those there are.
 or_status_t or_arch_find(const or_gguf_t *gguf, const or_arch_t **arch_p);

@@ -57,8 +57,8 @@ size_t or_attention_scores_max(const or_model_t *model)
     return row > usual ? row : usual;
 }
 
-// Only of tiles that threads share are several parts kept.
-size_t or_attention_parts_max(const or_model_t *model)
+// Return the most floats of parts' sums that a worker has. Only of tiles that threads share are several parts kept.
+static size_t attention_parts_max(const or_model_t *model)
 {
     const most_t most = most_of(model);
     size_t row = most.group * (size_t)((model->context - 1) / OR_ATTENTION_PART + 1);
@@ -99,7 +99,7 @@ static bool each_of_worker(or_model_t *model, or_attention_scratch_t *scratch, e
     const or_part_t parts[] = {
         OR_PART(scratch->queries, queries),
         OR_PART(scratch->scores, or_attention_scores_max(model)),
-        OR_PART(scratch->parts, or_attention_parts_max(model)),
+        OR_PART(scratch->parts, attention_parts_max(model)),
         OR_PART(scratch->decoded_keys, block),
         OR_PART(scratch->decoded_values, block),
         OR_PART(scratch->keys.blocks, gathered),

@@ -215,13 +215,6 @@ static void copy_entries(void *context, uint32_t worker, uint32_t begin, uint32_
 
 // ---- the middle ----
 
-// The product of all outputs of a matrix that are here.
-static or_product_t product_here(const or_matrix_t *matrix, float *y, size_t y_stride)
-{
-    or_span_t panels = matrix->panels;
-    return or_product(matrix, panels.begin * OR_PANEL, panels.end * OR_PANEL, y, y_stride);
-}
-
 // The gates and ups of all experts that some row takes.
 static void project_entries(const tile_t *tile)
 {
@@ -236,7 +229,8 @@ static void project_entries(const tile_t *tile)
         const size_t strides[] = {model->gate.stride, model->ffn_stride};
         for (uint32_t i = 0; i < 2 && or_span_length(group) > 0; i++) {
             experts->matrices[count] = or_matrix_expert(from[i], e);
-            experts->products[count] = product_here(&experts->matrices[count], to[i], strides[i]);
+            experts->products[count] =
+                or_product_here(&experts->matrices[count], to[i], strides[i]);
             experts->product_rows[count++] = group;
         }
     }
@@ -292,9 +286,9 @@ static void project_shared(const tile_t *tile)
     or_model_t *model = tile->model;
     const or_experts_t *experts = &model->experts;
     const or_product_t products[] = {
-        product_here(&tile->layer->shared_gate, experts->shared_gate.values,
-                     experts->shared_gate.stride),
-        product_here(&tile->layer->shared_up, experts->shared_up, experts->shared_stride),
+        or_product_here(&tile->layer->shared_gate, experts->shared_gate.values,
+                        experts->shared_gate.stride),
+        or_product_here(&tile->layer->shared_up, experts->shared_up, experts->shared_stride),
     };
     or_products_run(model->kernels, model->workers, &model->h, tile->first, tile->count, products,
                     2);

@@ -94,20 +94,13 @@ static or_status_t sum_shards(or_model_t *model, const or_matrix_t *matrix, uint
 
 // ---- operations on all rows ----
 
-// The product of all outputs of a matrix that are here.
-static or_product_t product_here(const or_matrix_t *matrix, float *y, size_t y_stride)
-{
-    or_span_t panels = matrix->panels;
-    return or_product(matrix, panels.begin * OR_PANEL, panels.end * OR_PANEL, y, y_stride);
-}
-
 static or_status_t project_qkv(or_model_t *model, const or_pass_op_t *step, uint32_t rows)
 {
     const or_layer_t *layer = step->layer;
     const or_product_t products[] = {
-        product_here(&layer->query, model->query, model->query_stride),
-        product_here(&layer->key, model->key, model->kv_stride),
-        product_here(&layer->value, model->value, model->kv_stride),
+        or_product_here(&layer->query, model->query, model->query_stride),
+        or_product_here(&layer->key, model->key, model->kv_stride),
+        or_product_here(&layer->value, model->value, model->kv_stride),
     };
     const uint32_t count = layer->key.outputs == 0 ? 1 : layer->value.outputs == 0 ? 2 : 3;
     for (uint32_t i = 0; i < count; i++) {
@@ -162,10 +155,10 @@ static or_status_t project_up(or_model_t *model, const or_pass_op_t *step, uint3
 {
     const or_layer_t *layer = step->layer;
     const or_product_t gated[] = {
-        product_here(&layer->gate, model->gate.values, model->gate.stride),
-        product_here(&layer->up, model->up, model->ffn_stride),
+        or_product_here(&layer->gate, model->gate.values, model->gate.stride),
+        or_product_here(&layer->up, model->up, model->ffn_stride),
     };
-    const or_product_t plain = product_here(&layer->up, model->gate.values, model->gate.stride);
+    const or_product_t plain = or_product_here(&layer->up, model->gate.values, model->gate.stride);
     bool has_gate = model->arch->has_gate;
     observe(model, &layer->gate, &model->h, rows);
     observe(model, &layer->up, &model->h, rows);

@@ -58,22 +58,15 @@ static void observe(const or_model_t *model, const or_matrix_t *matrix, uint32_t
     }
 }
 
-// The product of all outputs of a matrix that are here.
-static or_product_t product_here(const or_matrix_t *matrix, float *y, size_t y_stride)
-{
-    return or_product(matrix, matrix->panels.begin * OR_PANEL, matrix->panels.end * OR_PANEL, y,
-                      y_stride);
-}
-
 void or_latent_project(or_model_t *model, const or_layer_t *layer, uint32_t rows)
 {
     or_latent_t *latent = &model->latent;
     const bool has_latent = model->shape.query_latent > 0;
     const or_product_t products[] = {
-        product_here(&layer->key, model->key, model->kv_stride),
-        has_latent ? product_here(&layer->query_latent, latent->query_latent.values,
-                                  latent->query_latent.stride)
-                   : product_here(&layer->query, latent->heads, latent->heads_stride),
+        or_product_here(&layer->key, model->key, model->kv_stride),
+        has_latent ? or_product_here(&layer->query_latent, latent->query_latent.values,
+                                     latent->query_latent.stride)
+                   : or_product_here(&layer->query, latent->heads, latent->heads_stride),
     };
     for (uint32_t i = 0; i < 2; i++) {
         observe(model, products[i].matrix, 0, &model->h, (or_span_t){0, rows});
@@ -97,7 +90,7 @@ void or_latent_raise_query(or_model_t *model, const or_layer_t *layer, uint32_t 
     or_latent_t *latent = &model->latent;
     if (model->shape.query_latent > 0) {
         const or_product_t product =
-            product_here(&layer->query, latent->heads, latent->heads_stride);
+            or_product_here(&layer->query, latent->heads, latent->heads_stride);
         observe(model, &layer->query, 0, &latent->query_latent, (or_span_t){0, rows});
         or_products_run(model->kernels, model->workers, &latent->query_latent, 0, rows, &product,
                         1);
@@ -143,9 +136,9 @@ static void raise_entries(const pass_t *pass, const or_matrix_t *matrix)
         const or_span_t span = {h * pass->rows, (h + 1) * pass->rows};
         latent->spans[h] = span;
         latent->matrices[h] = or_matrix_expert(matrix, model->share.heads.begin + h);
-        latent->products[h] =
-            product_here(&latent->matrices[h], latent->raised + span.begin * latent->raised_stride,
-                         latent->raised_stride);
+        latent->products[h] = or_product_here(&latent->matrices[h],
+                                              latent->raised + span.begin * latent->raised_stride,
+                                              latent->raised_stride);
         observe(model, matrix, model->share.heads.begin + h, &latent->entries, span);
     }
     or_products_run_each(model->kernels, model->workers, &latent->entries, latent->products,

@@ -29,6 +29,12 @@ or_product_t or_product(const or_matrix_t *matrix, uint32_t begin, uint32_t end,
                           .y_stride = y_stride};
 }
 
+or_product_t or_product_here(const or_matrix_t *matrix, float *y, size_t y_stride)
+{
+    const or_span_t panels = matrix->panels;
+    return or_product(matrix, panels.begin * OR_PANEL, panels.end * OR_PANEL, y, y_stride);
+}
+
 // Some rows of x; and the kernels.
 typedef struct {
     const or_kernels_t *kernels;

@@ -25,6 +25,9 @@ typedef struct {
 or_product_t or_product(const or_matrix_t *matrix, uint32_t begin, uint32_t end, float *y,
                         size_t y_stride);
 
+// Return the product of all outputs that are here.
+or_product_t or_product_here(const or_matrix_t *matrix, float *y, size_t y_stride);
+
 // Compute `count` products with `rows` rows of x, from `first` on, whose quants are there if a matrix
 // is quantised.
 void or_products_run(const or_kernels_t *kernels, or_workers_t *workers, const or_activations_t *x,
