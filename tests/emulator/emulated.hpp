@@ -15,7 +15,7 @@
 // read no memory of its device that any kernel has written since it was allocated. (Products and gathers of libraries
 // are not noted: nothing begins early behind them.) To find out, such a launch is rehearsed: some blocks first run as far
 // as that, and then all from their beginning. It is not if one like it was, with the same kernel, shape and arguments,
-// and as much written memory. Any two pointers to written memory are alike, and any two to memory that is not written.
+// and no other memory written since. Any two pointers to written memory are alike. A table of pointers counts as its address.
 //
 // Launches of several host threads wait for each other.
 #pragma once

@@ -37,8 +37,8 @@ typedef struct {
 // The memory of all devices, which are one, by address.
 static std::map<char *, memory_t> memory;
 static std::mutex memory_lock;
-static uint64_t written_count; // of that memory, which kernels have written
-static const or_cuda *hidden;  // whose written memory is
+static uint64_t changes;      // how often memory became written, or written memory was given back
+static const or_cuda *hidden; // whose written memory is
 
 // ---- pages ----
 
@@ -117,7 +117,7 @@ bool or_emulated_give_memory(void *at)
     } else {
         free(at);
     }
-    written_count -= found->second.writer ? 1 : 0;
+    changes += found->second.writer ? 1 : 0;
     memory.erase(found);
     return true;
 }
@@ -230,30 +230,27 @@ void or_emulated_show_written(void)
     hidden = nullptr;
 }
 
-// Return what a launch that is rehearsed may do at an address; 0 where there is no memory.
-static uint64_t rights_at(const or_cuda *owner, uint64_t address)
+// Is it the address of memory that a kernel may have written, and of which kind? 0: it is not.
+static uint64_t written_kind(const or_cuda *owner, uint64_t address)
 {
-    enum { NO_MEMORY, READS, READS_AND_WRITES, NOTHING };
+    enum { NO_WRITTEN_MEMORY, SHOWN, HIDDEN };
     const memory_t *found = find((const void *)address, 0);
-    if (!found) {
-        return NO_MEMORY;
+    if (!found || (found->pages && !found->writer)) {
+        return NO_WRITTEN_MEMORY;
     }
-    if (found->pages && !found->writer) {
-        return READS;
-    }
-    return found->pages && found->owner == owner ? NOTHING : READS_AND_WRITES;
+    return found->pages && found->owner == owner ? HIDDEN : SHOWN;
 }
 
-// What pointers in memory lead to is not looked at, but changes only with what is written.
+// What pointers in memory lead to is not looked at: a table of them that the host fills anew is taken for what it was.
 bool or_emulated_is_new(const or_cuda *owner, const or_emulated_launch_t &launch)
 {
     static std::set<std::vector<uint64_t>> known;
     std::lock_guard<std::mutex> lock(memory_lock);
     std::vector<uint64_t> words = {launch.grid.x,  launch.grid.y,  launch.grid.z, launch.block.x,
-                                   launch.block.y, launch.block.z, launch.shared, written_count};
+                                   launch.block.y, launch.block.z, launch.shared, changes};
     for (uint64_t word : launch.kernel) {
-        const uint64_t rights = rights_at(owner, word);
-        words.push_back(rights ? rights : word);
+        const uint64_t kind = written_kind(owner, word);
+        words.push_back(kind ? kind : word);
     }
     return known.insert(std::move(words)).second;
 }
@@ -270,7 +267,7 @@ or_emulated_touch_t or_emulated_touch(const void *at, const char *call, const ch
         return found->writer ? OR_EMULATED_TOUCHES_WRITTEN : OR_EMULATED_WRITES_EARLY;
     }
     found->writer = call;
-    written_count++;
+    changes++;
     protect(found->pages, found->pages + found->pages_bytes, PROT_READ | PROT_WRITE);
     return OR_EMULATED_WRITES_FIRST;
 }

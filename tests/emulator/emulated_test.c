@@ -331,26 +331,38 @@ static void early_kernels_that_touch_what_others_write(void **state)
                       "thread (7, 0, 0) writes to device memory before or_await_before");
 }
 
-enum { OTHER_POINTER, OTHER_NUMBER, NEWLY_WRITTEN };
+// A table of pointers in memory that no kernel has written.
+static const uint32_t *const *new_table(const uint32_t *first, const uint32_t *second)
+{
+    const uint32_t *const pointers[] = {first, second}, **table = NULL;
+    (void)or_cuda_alloc(test_device, sizeof pointers, (void **)&table);
+    (void)or_cuda_upload(test_device, table, pointers, sizeof pointers);
+    return table;
+}
+
+enum { OTHER_POINTER, OTHER_NUMBER, OTHER_TABLE, NEWLY_WRITTEN, WRITTEN_FOR_ANOTHER, DIFFERENCES };
 
 // Read weights early, first those that nobody wrote, which is no mistake.
 static void make_mistake_behind_its_like(uint32_t difference)
 {
     enum { THREADS = 64 };
-    uint32_t *const fresh = new_memory(), *const written = new_memory();
-    const uint32_t *const pointers[] = {fresh, written}, **table = NULL;
-    (void)or_cuda_alloc(test_device, sizeof pointers, (void **)&table);
-    (void)or_cuda_upload(test_device, table, pointers, sizeof pointers);
+    uint32_t *const fresh = new_memory(), *const written = new_memory(), *other = new_memory();
+    const uint32_t *const *table = new_table(fresh, written);
     (void)test_launch_double(test_device, written, 1, THREADS, 0);
+    (void)test_launch_double(test_device, other, 1, THREADS, 0);
     if (difference == OTHER_POINTER) {
         (void)test_launch_early(test_device, false, THREADS, fresh, written);
         (void)test_launch_early(test_device, false, THREADS, written, written);
         return;
     }
     (void)test_launch_chosen_early(test_device, THREADS, table, 0, written);
-    if (difference == NEWLY_WRITTEN) {
+    if (difference == WRITTEN_FOR_ANOTHER) {
+        or_cuda_free(test_device, other);
+    }
+    if (difference >= NEWLY_WRITTEN) {
         (void)test_launch_double(test_device, fresh, 1, THREADS, 0);
     }
+    table = difference == OTHER_TABLE ? new_table(written, written) : table;
     (void)test_launch_chosen_early(test_device, THREADS, table, difference == OTHER_NUMBER,
                                    written);
 }
@@ -358,7 +370,7 @@ static void make_mistake_behind_its_like(uint32_t difference)
 static void early_kernels_that_did_right_before(void **state)
 {
     (void)state;
-    for (uint32_t difference = OTHER_POINTER; difference <= NEWLY_WRITTEN; difference++) {
+    for (uint32_t difference = 0; difference < DIFFERENCES; difference++) {
         assert_last_words(make_mistake_behind_its_like, difference,
                           "touches memory before or_await_before that kernels write");
     }
