@@ -50,7 +50,8 @@ struct or_coordinator {
     or_telemetry_t *telemetry;
     or_events_t events;
     or_stats_t figures;  // counted here; the rest is 0
-    or_stats_t reported; // by the verifier, last; the rest is 0
+    or_stats_t reported; // by a verifier, last; the rest is 0
+    or_peer_t reported_by;
 };
 
 // The time that is `ms` milliseconds from now.

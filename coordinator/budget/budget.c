@@ -196,7 +196,8 @@ void or_budget_load(or_coordinator_t *c, const or_stats_t *stats)
 {
     const or_stats_t *before = &c->reported;
     uint64_t passes = stats->passes - before->passes, batched = stats->batched - before->batched;
-    bool other = stats->passes < before->passes || stats->batched < before->batched;
+    bool other = c->reported_by.value != c->verifier->peer.value ||
+                 stats->passes < before->passes || stats->batched < before->batched;
     if (other || passes == 0) { // a verifier that has counted from another beginning
         return;
     }

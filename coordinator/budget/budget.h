@@ -41,7 +41,7 @@ void or_budget_heard(const or_coordinator_t *coordinator, or_csession_t *session
 // A round was judged, and is not committed yet.
 void or_budget_judged(or_coordinator_t *coordinator, or_csession_t *session,
                       const or_verdict_t *verdict);
-// New figures of the verifier, before they become ours.
+// New figures of the verifier that serves, before they become ours.
 void or_budget_load(or_coordinator_t *coordinator, const or_stats_t *stats);
 // The next round's way, as all texts together find worth their time: before its drafters are told of anything.
 void or_budget_steer(or_coordinator_t *coordinator, or_csession_t *session);

@@ -23,6 +23,7 @@ void or_figures_report(or_coordinator_t *c, or_member_t *member, const or_stats_
     OR_PEER_REPORTED_FIGURES(OR_FIGURE_COPY)
     if (member == c->verifier) {
         copy_of_verifier(from, &c->reported);
+        c->reported_by = member->peer;
     }
 }
 

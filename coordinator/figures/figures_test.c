@@ -445,29 +445,41 @@ static void the_time_that_a_client_is_away_is_between_no_tokens(void **state)
     end(w);
 }
 
-// The counts of two verifiers are not subtracted from each other.
+// Let a verifier say what it has counted, and check the mean batch that the text's policy believes in then.
+static void check_load(world_t *w, edge_t *verifier, uint64_t passes, uint64_t batched, float batch)
+{
+    const or_message_t said = {
+        .type = OR_MSG_STATS,
+        .body.stats = {.passes = passes, .batched = batched, .model = "", .choice = ""}};
+    assert_int_equal(or_link_send(verifier->link, OR_PEER_HUB, &said), OR_OK);
+    run(w, 5);
+    question(w, &w->client, false, 0);
+    assert_true(heard.batch == batch);
+}
+
+// Counts from two beginnings are not subtracted from each other: of a verifier that began anew, or of another one, whether
+// that has counted less or more.
 static void another_verifier_is_as_crowded_as_it_says(void **state)
 {
     world_t *w = *state;
-    static const struct {
-        uint64_t passes, batched;
-        float batch;
-    } reports[] = {{100, 1600, 16}, {150, 150, 16}, {160, 180, 3}};
+    edge_t newer;
     begin(w);
     w->slow = true;
     ask(w, usual_request(2));
     run(w, 5);
-    for (size_t i = 0; i < sizeof reports / sizeof *reports; i++) {
-        const or_message_t said = {.type = OR_MSG_STATS,
-                                   .body.stats = {.passes = reports[i].passes,
-                                                  .batched = reports[i].batched,
-                                                  .model = "",
-                                                  .choice = ""}};
-        assert_int_equal(or_link_send(w->verifier.link, OR_PEER_HUB, &said), OR_OK);
-        run(w, 5);
-        question(w, &w->client, false, 0);
-        assert_true(heard.batch == reports[i].batch);
-    }
+    check_load(w, &w->verifier, 100, 1500, 1);
+    check_load(w, &w->verifier, 200, 3100, 16);
+    check_load(w, &w->verifier, 150, 150, 16);
+    check_load(w, &w->verifier, 160, 180, 3);
+    join_beside(w, &newer,
+                (or_hello_t){.role = OR_ROLE_VERIFIER,
+                             .vocab_hash = or_vocab_hash(w->vocab),
+                             .model_hash = TARGET});
+    check_load(w, &newer, 161, 5000, 3);
+    check_load(w, &newer, 171, 5020, 2);
+    leave(&w->verifier);
+    w->verifier = newer;
+    end(w);
 }
 
 #define USUAL(test) cmocka_unit_test_setup_teardown(test, world_setup, world_teardown)
