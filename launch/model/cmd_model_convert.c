@@ -30,12 +30,11 @@ static const or_option_program_t program = {
     .usage = "FOLDER OUT [options]",
     .table = table,
     .examples =
-        "FOLDER has config.json, tokenizer.json (or tokenizer.model, or tiktoken.model) and the\n"
-        "weights: model.safetensors, or the files that model.safetensors.index.json lists. "
-        "Vectors\n"
-        "become F32, and weights in FP8 BF16 without --type. Nothing in the folder is executed,\n"
-        "nothing outside it is read, and pickles are refused. What this version cannot convert\n"
-        "exactly is refused by name.\n\n"
+        "FOLDER has config.json, a tokenizer (tokenizer.json, tokenizer.model, tiktoken.model, or\n"
+        "vocab.json and merges.txt) and the weights: model.safetensors, or the files that\n"
+        "model.safetensors.index.json lists. Vectors become F32, and weights in FP8 BF16 without\n"
+        "--type. Nothing in the folder is executed, nothing outside it is read, and pickles are\n"
+        "refused. What this version cannot convert exactly is refused by name.\n\n"
         "Example:\n  outrider model convert Qwen3-0.6B qwen3-q8_0.gguf --type Q8_0\n",
 };
 

@@ -163,7 +163,7 @@ class Tokenizers(unittest.TestCase):
 
     def convert_bpe_files(self, files, size, code=0, **settings):
         """Convert a folder that has these files and no other tokenizer."""
-        for name in ("tokenizer.json", "vocab.json", "merges.txt", "added_tokens.json"):
+        for name in ("tokenizer.json", "vocab.json", "merges.txt", "added_tokens.json", "special_tokens_map.json"):
             (self.folder / name).unlink(missing_ok=True)
         for name, text in files.items():
             (self.folder / name).write_text(text, errors="surrogateescape", newline="")
@@ -201,9 +201,18 @@ class Tokenizers(unittest.TestCase):
         files, _, original = self.bpe_files(["<|endoftext|>"])
         files["merges.txt"] = files["merges.txt"].replace("\n", "\r\n")
         converted = self.convert_bpe_files(files, len(original["tokenizer.ggml.tokens"]))
-        for key in ("tokens", "token_type", "merges"):
+        for key in ("tokens", "token_type", "merges", "bos_token_id", "eos_token_id"):
             self.assertEqual(original[f"tokenizer.ggml.{key}"], converted[f"tokenizer.ggml.{key}"], key)
         self.compare_with_original("gpt-2")
+
+    def test_roles_in_a_file_of_their_own(self):
+        """special_tokens_map.json counts where tokenizer_config.json says nothing."""
+        files, ids, original = self.bpe_files(["<s>", "</s>", "<pad>"])
+        files["special_tokens_map.json"] = json.dumps({"bos_token": "<pad>", "eos_token": {"content": "</s>"}, "pad_token": "<pad>"})
+        converted = self.convert_bpe_files(files, len(original["tokenizer.ggml.tokens"]) + 2, bos_token="<s>")
+        self.assertEqual([ids["<s>"], ids["</s>"], ids["<pad>"], None],
+                         [converted.get(f"tokenizer.ggml.{key}_token_id") for key in ("bos", "eos", "padding", "unknown")])
+        self.assertEqual([3, 3, 3], converted["tokenizer.ggml.token_type"][-3:])
 
     def compare_bpe_files(self):
         """Beside transformers, in test_transformers."""

@@ -143,8 +143,7 @@ static void convert_merges(json_t **files, const uint8_t *bytes, size_t size,
 {
     char *copy = strndup((const char *)bytes, size);
     assert(copy != NULL);
-    const or_bpe_files_t bpe = {
-        .vocab = files[3], .merges = copy, .settings = named("settings", files[2])};
+    const or_bpe_files_t bpe = {.vocab = files[3], .merges = copy, .settings = files[2]};
     json_decref(files[1]);
     or_status_t status = or_hf_read_bpe_files(&bpe, &files[1]);
     assert_sentence(status);

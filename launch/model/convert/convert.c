@@ -285,17 +285,20 @@ typedef struct {
 
 static or_status_t read_bpe_files(const or_checkpoint_t *checkpoint, tokenizer_files_t *files)
 {
-    json_t *vocab = NULL;
+    json_t *vocab = NULL, *roles = NULL;
     char *merges = NULL;
     or_status_t status = or_checkpoint_read(checkpoint, "vocab.json", &vocab);
     status = status != OR_OK ? status : or_checkpoint_read_text(checkpoint, "merges.txt", &merges);
     status = status != OR_OK ? status
                              : or_checkpoint_read(checkpoint, "added_tokens.json", &files->added);
+    status = status != OR_OK ? status
+                             : or_checkpoint_read(checkpoint, "special_tokens_map.json", &roles);
     if (status == OR_OK && vocab != NULL && merges != NULL) {
         const or_bpe_files_t bpe = {.vocab = vocab,
                                     .merges = merges,
                                     .added = {"added_tokens.json", files->added},
-                                    .settings = {"tokenizer_config.json", files->settings}};
+                                    .settings = files->settings,
+                                    .roles = roles};
         status = or_fail_context(or_hf_read_bpe_files(&bpe, &files->tokenizer), "%s",
                                  or_checkpoint_folder(checkpoint));
     } else if (status == OR_OK) {
@@ -307,6 +310,7 @@ static or_status_t read_bpe_files(const or_checkpoint_t *checkpoint, tokenizer_f
     }
     free(merges);
     json_decref(vocab);
+    json_decref(roles);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include "launch/model/convert/vocabulary.h"
 
 #define CLASS "GPT2Tokenizer"
+#define USUAL_ROLE "<|endoftext|>"
 
 static or_status_t no_memory(void)
 {
@@ -56,22 +57,32 @@ static bool list_named(const json_t *vocab, const json_t *named, json_t *added)
                                                                 id, "special", 1)) == 0;
 }
 
+// What the settings do not name special_tokens_map.json may, and what nobody names is the class's own token.
+static or_status_t complete_settings(const or_bpe_files_t *files)
+{
+    static const char *const keys[] = {"bos_token", "eos_token", "unk_token"};
+    json_t *settings = files->settings;
+    bool has_memory =
+        files->roles == NULL || json_object_update_missing(settings, files->roles) == 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (json_object_get(settings, keys[i]) == NULL &&
+            json_object_get(files->vocab, USUAL_ROLE) != NULL) {
+            has_memory =
+                has_memory && json_object_set_new(settings, keys[i], json_string(USUAL_ROLE)) == 0;
+        }
+    }
+    return has_memory ? OR_OK : no_memory();
+}
+
 static or_status_t list_roles(const or_bpe_files_t *files, json_t *added)
 {
-    static const struct {
-        const char *key, *usual;
-    } roles[] = {{"bos_token", "<|endoftext|>"},
-                 {"eos_token", "<|endoftext|>"},
-                 {"unk_token", "<|endoftext|>"},
-                 {"pad_token", NULL}};
-    const json_t *others = json_object_get(files->settings.object, "additional_special_tokens");
+    static const char *const keys[] = {"bos_token", "eos_token", "unk_token", "pad_token"};
+    const json_t *settings = files->settings;
+    const json_t *others = json_object_get(settings, "additional_special_tokens");
     bool has_memory = true;
-    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
-        const json_t *named = json_object_get(files->settings.object, roles[i].key);
-        json_t *usual =
-            named == NULL && roles[i].usual != NULL ? json_string(roles[i].usual) : NULL;
-        has_memory = has_memory && list_named(files->vocab, usual != NULL ? usual : named, added);
-        json_decref(usual);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        has_memory =
+            has_memory && list_named(files->vocab, json_object_get(settings, keys[i]), added);
     }
     for (size_t i = 0; i < json_array_size(others); i++) {
         has_memory = has_memory && list_named(files->vocab, json_array_get(others, i), added);
@@ -83,16 +94,16 @@ static or_status_t list_roles(const or_bpe_files_t *files, json_t *added)
 
 or_status_t or_hf_read_bpe_files(const or_bpe_files_t *files, json_t **tokenizer_p)
 {
+    const or_json_t settings = {"tokenizer_config.json", files->settings};
     json_t *merges = json_array();
-    json_t *added = or_hf_list_added(files->added, files->settings);
+    json_t *added = or_hf_list_added(files->added, settings);
     bool adds_space = false;
     *tokenizer_p = NULL;
-    or_status_t status =
-        merges != NULL && added != NULL ? check_class(files->settings) : no_memory();
+    or_status_t status = merges != NULL && added != NULL ? check_class(settings) : no_memory();
     status = status != OR_OK ? status : list_merges(files->merges, merges);
+    status = status != OR_OK ? status : complete_settings(files);
     status = status != OR_OK ? status : list_roles(files, added);
-    status = status != OR_OK ? status
-                             : or_json_get_bool(files->settings, "add_prefix_space", &adds_space);
+    status = status != OR_OK ? status : or_json_get_bool(settings, "add_prefix_space", &adds_space);
     if (status == OR_OK) {
         *tokenizer_p =
             json_pack("{s:{s:s, s:b, s:b}, s:{s:s, s:O, s:O}, s:O}", "pre_tokenizer", "type",
