@@ -35,9 +35,26 @@ uint64_t or_model_weights_bytes(const or_gguf_t *gguf)
     return bytes;
 }
 
-uint64_t or_model_weights_room(uint64_t bytes, uint64_t available)
+static uint64_t most(uint64_t a, uint64_t b)
 {
-    return bytes <= available ? bytes : available / 4 * 3;
+    return a > b ? a : b;
+}
+
+uint64_t or_model_pass_bytes(const or_model_shape_t *shape)
+{
+    const uint64_t experts = shape->experts_used > 0 ? shape->experts_used : 1;
+    const uint64_t middle = most(experts * shape->ffn, most(shape->dense_ffn, shape->shared_ffn));
+    const uint64_t heads = (uint64_t)shape->heads * most(shape->query_dim, shape->value_dim);
+    // Two of each, and the stream; and what quantised weights want of what they multiply.
+    const uint64_t floats = 2 * (middle + heads) + 3 * (uint64_t)shape->width;
+    const uint64_t blocks = (middle + heads + shape->width) / OR_QUANT_BLOCK;
+    return OR_ROWS_DEFAULT * (floats * sizeof(float) + blocks * sizeof(or_q8_block_t));
+}
+
+uint64_t or_model_weights_room(uint64_t bytes, uint64_t pass_bytes, uint64_t available)
+{
+    const uint64_t left = available > pass_bytes ? available - pass_bytes : 0;
+    return bytes <= left ? bytes : left / 4 * 3;
 }
 
 const or_model_shape_t *or_model_shape(const or_model_t *model)

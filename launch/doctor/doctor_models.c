@@ -59,6 +59,7 @@ static bool check_shape(or_doctor_t *doctor, or_doctor_model_t *model, const or_
         return false;
     }
     model->memory = or_model_cache_bytes(&shape); // on the CPU: GPUs keep whole texts
+    model->pass_bytes = or_model_pass_bytes(&shape);
     or_doctor_say(doctor, OR_CHECK_OK, name.text, NULL,
                   "%s, %.1f million parameters, %" PRIu32 " layers, context %" PRIu32,
                   shape.architecture, (double)shape.parameters / 1e6, shape.layers, shape.context);
@@ -104,7 +105,7 @@ static bool has_experts(const or_gguf_t *gguf)
 static void check_room(or_doctor_t *doctor, const or_doctor_model_t *model, const or_gguf_t *gguf,
                        uint64_t bytes)
 {
-    const uint64_t room = or_model_weights_room(bytes, or_memory_available());
+    const uint64_t room = or_model_weights_room(bytes, model->pass_bytes, or_memory_available());
     or_packed_t *packed = NULL;
     if (room >= bytes) {
         return;

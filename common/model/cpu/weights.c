@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define CACHE_LINE 64u
+#define LAZY_BYTES ((size_t)1 << 20) // so much or more is left untouched
 #define HUGE_PAGE ((size_t)2 << 20)
 #define HUGE_PAGE_WASTE 4u // a last huge page may leave unused at most this part of a matrix
 
@@ -16,9 +18,12 @@ void *or_zeroed(size_t count, size_t size)
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 2) {
         return NULL;
     }
-    bytes = (bytes / CACHE_LINE + 1) * CACHE_LINE;
-    void *memory = aligned_alloc(CACHE_LINE, bytes);
-    if (memory != NULL) {
+    const size_t unit = bytes >= LAZY_BYTES ? (size_t)sysconf(_SC_PAGESIZE) : CACHE_LINE;
+    bytes = (bytes / unit + 1) * unit;
+    void *memory = aligned_alloc(unit, bytes);
+    // Pages that are given back come as zeros when they are written.
+    const bool gives_back = memory != NULL && unit > CACHE_LINE;
+    if (memory != NULL && !(gives_back && madvise(memory, bytes, MADV_DONTNEED) == 0)) {
         memset(memory, 0, bytes);
     }
     return memory;

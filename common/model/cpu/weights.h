@@ -56,7 +56,7 @@ typedef struct {
 } or_activations_t;
 
 // Return `count` times `size` zeroed bytes, aligned to a cache line. NULL if there is no memory or the product
-// overflows. Free them with free().
+// overflows. Free them with free(). A MiB or more takes memory only where it is written.
 void *or_zeroed(size_t count, size_t size);
 
 // Return the stride of rows that have room for `width` floats. It is whole panels, and an odd number of them, so that

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "common/model/cpu/products.h"
 #include "tests/support/test_support.h"
@@ -510,9 +512,48 @@ static void a_sum_of_parts_is_in_their_order(void **state)
     free(numbers);
 }
 
+// Return how many pages of a buffer are in memory.
+static size_t resident_pages(void *buffer, size_t pages)
+{
+    unsigned char *in_memory = malloc(pages);
+    size_t count = 0;
+    assert_non_null(in_memory);
+    assert_int_equal(mincore(buffer, pages * (size_t)sysconf(_SC_PAGESIZE), in_memory), 0);
+    for (size_t i = 0; i < pages; i++) {
+        count += in_memory[i] & 1;
+    }
+    free(in_memory);
+    return count;
+}
+
+// Also where the allocator gives memory that was used before.
+static void zeroed_memory_is_taken_where_it_is_written(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 100, 5000, 1 << 20, (3 << 20) + 7, 40 << 20};
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            uint8_t *memory = or_zeroed(sizes[i], 1);
+            assert_non_null(memory);
+            assert_int_equal((uintptr_t)memory % 64, 0);
+            if (sizes[i] >= 1 << 20) {
+                assert_int_equal(resident_pages(memory, sizes[i] / page), 0);
+            }
+            for (size_t j = 0; j < sizes[i]; j++) {
+                assert_int_equal(memory[j], 0);
+            }
+            memset(memory, 0xAB, sizes[i]);
+            free(memory);
+        }
+    }
+    assert_null(or_zeroed(SIZE_MAX / 2, 3));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(zeroed_memory_is_taken_where_it_is_written),
         cmocka_unit_test(parts_multiply_as_the_whole),
         cmocka_unit_test(an_empty_part_is_nothing),
         cmocka_unit_test(rows_are_those_of_the_file),

@@ -371,10 +371,13 @@ static void what_cannot_be_is_refused(void **state)
 static void weights_that_do_not_fit_leave_room(void **state)
 {
     (void)state;
-    assert_int_equal(or_model_weights_room(1000, 1000), 1000);
-    assert_int_equal(or_model_weights_room(1001, 1000), 750);
-    assert_int_equal(or_model_weights_room(UINT64_MAX, UINT64_MAX - 1), UINT64_MAX / 4 * 3);
-    assert_int_equal(or_model_weights_room(1, 0), 0);
+    assert_int_equal(or_model_weights_room(1000, 0, 1000), 1000);
+    assert_int_equal(or_model_weights_room(1001, 0, 1000), 750);
+    assert_int_equal(or_model_weights_room(1000, 200, 1200), 1000);
+    assert_int_equal(or_model_weights_room(1001, 200, 1200), 750);
+    assert_int_equal(or_model_weights_room(UINT64_MAX, 0, UINT64_MAX - 1), UINT64_MAX / 4 * 3);
+    assert_int_equal(or_model_weights_room(1, 0, 0), 0);
+    assert_int_equal(or_model_weights_room(1, 10, 5), 0);
 }
 
 int main(void)
