@@ -167,8 +167,8 @@ void or_model_destroy(or_model_t **model_p);
 uint64_t or_model_weights_bytes(const or_gguf_t *gguf);
 // Return about how many bytes the rows of a usual pass take on a CPU, on all ranks together, beside weights, K and V.
 uint64_t or_model_pass_bytes(const or_model_shape_t *shape);
-// Return the memory that weights of so many bytes get where nobody says it (or_model_options_t): all that they need, or of a CPU's
-// `available` memory, without the `pass_bytes` of a pass, three quarters.
+// Return the memory that weights of so many bytes get where nobody says it (or_model_options_t). It is all that they need, where
+// a CPU's `available` memory has that beside the `pass_bytes` of a pass; else three quarters of what is left beside these.
 uint64_t or_model_weights_room(uint64_t bytes, uint64_t pass_bytes, uint64_t available);
 
 // Find the kernels that a model loaded now gets (kernels.h). OR_ERR_UNSUPPORTED if OUTRIDER_KERNELS names none that
