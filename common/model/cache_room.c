@@ -113,7 +113,7 @@ static uint64_t frames_beside(const cost_t *cost, uint64_t pages, uint64_t bytes
 
 // Return the bytes that pages may take. On the CPU, untouched pages cost nothing, but a promise of more than the
 // machine has would fail at the worst moment: all its ranks together get a quarter of its memory. Weights that are mapped
-// count as available, but want to stay, as do the buffers of those on disk. On a GPU pages are taken at once: they get half
+// count as available, but want to stay, as do the buffers of those on disk and of passes, which are not written yet. On a GPU pages are taken at once: they get half
 // of what the weights left, as slots of sequences follow.
 static uint64_t affordable_bytes(const or_model_t *model, uint32_t sharers)
 {
@@ -121,8 +121,9 @@ static uint64_t affordable_bytes(const or_model_t *model, uint32_t sharers)
         return or_gpu_free_bytes(model->gpu) / 2;
     }
     const uint64_t available = or_memory_available();
+    const uint64_t pass_bytes = or_model_pass_bytes(&model->shape) / (uint64_t)model->ranks->size;
     const uint64_t wanted =
-        sharers * (model->mapped_bytes + or_streamed_buffer_bytes(model->streamed));
+        sharers * (model->mapped_bytes + pass_bytes + or_streamed_buffer_bytes(model->streamed));
     return available > wanted ? (available - wanted) / 4 : 0;
 }
 

@@ -526,18 +526,29 @@ static size_t resident_pages(void *buffer, size_t pages)
     return count;
 }
 
+// Does the system tell what is in memory? Some sandboxes say of all pages that they are.
+static bool is_told(size_t page)
+{
+    void *fresh = mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(fresh != MAP_FAILED);
+    bool told = resident_pages(fresh, 1) == 0;
+    munmap(fresh, page);
+    return told;
+}
+
 // Also where the allocator gives memory that was used before.
 static void zeroed_memory_is_taken_where_it_is_written(void **state)
 {
     (void)state;
     static const size_t sizes[] = {1, 100, 5000, 1 << 20, (3 << 20) + 7, 40 << 20};
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const bool told = is_told(page);
     for (uint32_t turn = 0; turn < 3; turn++) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             uint8_t *memory = or_zeroed(sizes[i], 1);
             assert_non_null(memory);
             assert_int_equal((uintptr_t)memory % 64, 0);
-            if (sizes[i] >= 1 << 20) {
+            if (told && sizes[i] >= 1 << 20) {
                 assert_int_equal(resident_pages(memory, sizes[i] / page), 0);
             }
             for (size_t j = 0; j < sizes[i]; j++) {
