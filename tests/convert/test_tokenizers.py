@@ -206,13 +206,15 @@ class Tokenizers(unittest.TestCase):
         self.compare_with_original("gpt-2")
 
     def test_roles_in_a_file_of_their_own(self):
-        """special_tokens_map.json counts where tokenizer_config.json says nothing."""
+        """special_tokens_map.json wins over older settings, and counts for nothing beside those that list the added tokens."""
         files, ids, original = self.bpe_files(["<s>", "</s>", "<pad>"])
+        size = len(original["tokenizer.ggml.tokens"]) + 2
         files["special_tokens_map.json"] = json.dumps({"bos_token": "<pad>", "eos_token": {"content": "</s>"}, "pad_token": "<pad>"})
-        converted = self.convert_bpe_files(files, len(original["tokenizer.ggml.tokens"]) + 2, bos_token="<s>")
-        self.assertEqual([ids["<s>"], ids["</s>"], ids["<pad>"], None],
-                         [converted.get(f"tokenizer.ggml.{key}_token_id") for key in ("bos", "eos", "padding", "unknown")])
-        self.assertEqual([3, 3, 3], converted["tokenizer.ggml.token_type"][-3:])
+        for settings, roles, kinds in (({}, ["<pad>", "</s>", "<pad>"], [1, 3, 3]), ({"added_tokens_decoder": {}}, ["<s>", None, None], [3, 1, 1])):
+            with self.subTest(settings=settings):
+                converted = self.convert_bpe_files(files, size, bos_token="<s>", eos_token=None, **settings)
+                self.assertEqual([ids.get(role) for role in roles], [converted.get(f"tokenizer.ggml.{key}_token_id") for key in ("bos", "eos", "padding")])
+                self.assertEqual(kinds, converted["tokenizer.ggml.token_type"][-3:])
 
     def compare_bpe_files(self):
         """Beside transformers, in test_transformers."""

@@ -57,13 +57,14 @@ static bool list_named(const json_t *vocab, const json_t *named, json_t *added)
                                                                 id, "special", 1)) == 0;
 }
 
-// What the settings do not name special_tokens_map.json may, and what nobody names is the class's own token.
+// Older settings, which do not list the added tokens, give way to special_tokens_map.json. Roles that neither names are the
+// class's own token, if the vocabulary has it; null names none.
 static or_status_t complete_settings(const or_bpe_files_t *files)
 {
     static const char *const keys[] = {"bos_token", "eos_token", "unk_token"};
     json_t *settings = files->settings;
-    bool has_memory =
-        files->roles == NULL || json_object_update_missing(settings, files->roles) == 0;
+    bool counts = files->roles != NULL && json_object_get(settings, "added_tokens_decoder") == NULL;
+    bool has_memory = !counts || json_object_update(settings, files->roles) == 0;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (json_object_get(settings, keys[i]) == NULL &&
             json_object_get(files->vocab, USUAL_ROLE) != NULL) {

@@ -13,10 +13,9 @@ typedef struct {
     json_t *vocab;      // of vocab.json
     const char *merges; // of merges.txt
     or_json_t added;    // added_tokens.json; object NULL: there is none
-    json_t *
-        settings; // of tokenizer_config.json, which gets the roles that it does not name; NULL: there is none
-    json_t *
-        roles; // of special_tokens_map.json, for what the settings do not name; NULL: there is none
+    json_t
+        *settings; // of tokenizer_config.json, which gets the roles it has not; NULL: there is none
+    json_t *roles; // of special_tokens_map.json; NULL: there is none
 } or_bpe_files_t;
 
 // Make the tokenizer.json that says the same; it borrows nothing. The caller decrefs *tokenizer_p in any case.
