@@ -21,6 +21,7 @@
 #define SIZE_AGE_MAX 400u  // rounds
 #define SIZE_ROUNDS_MIN 4u // of a size, before it says something of the others
 #define BATCH_MAX 4096.0
+#define ROW_LEAST_NS 1.0
 
 // Move a mean towards a new value; the first ones count more. Prior knowledge counts as `known` values.
 static void learn(double *mean, double value, uint32_t known, double least)
@@ -30,16 +31,16 @@ static void learn(double *mean, double value, uint32_t known, double least)
 
 // ---- rounds ----
 
-// The time that a guess adds to a plain round. While only one kind of round was seen it is 0, rather than noise.
+// The time that a guess adds to a plain round. While only one kind of round was seen it is 0, not known, rather than noise; where
+// rounds with guesses took no longer than others it is as good as nothing.
 static void set_times(or_policy_t *policy)
 {
     const or_policy_times_t *plain = &policy->plain_times;
     const or_policy_times_t *tree = &policy->tree_times;
-    double row = plain->count > 0 && tree->count > 0
-                     ? (tree->time_ns - plain->time_ns) / fmax(tree->nodes, 1)
-                     : 0;
+    const bool both = plain->count > 0 && tree->count > 0;
     policy->mean.plain_ns = plain->count > 0 ? plain->time_ns : tree->time_ns;
-    policy->mean.row_ns = fmax(row, 0);
+    policy->mean.row_ns =
+        both ? fmax((tree->time_ns - plain->time_ns) / fmax(tree->nodes, 1), ROW_LEAST_NS) : 0;
 }
 
 // A target or a link that has changed has done so for all kinds of rounds.

@@ -227,6 +227,21 @@ static void lookups_are_used_while_they_help(void **state)
     assert_int_equal(or_policy_choose(&policy, &alone, 1).source, OR_SOURCE_LOOKUP);
 }
 
+// 0 stands for what is not known, which would leave the figure out of dashboards where guesses cost nothing.
+static void guesses_that_cost_nothing_have_a_cost_that_is_known(void **state)
+{
+    (void)state;
+    or_policy_t policy = make_policy(OR_POLICY_AUTO, 4);
+    for (uint32_t i = 0; i < 20; i++) {
+        or_policy_judged(&policy, &(or_policy_round_t){.round_ns = 10000000});
+        assert_true((or_policy_terms(&policy).row_us > 0) == (i > 0));
+        or_policy_judged(
+            &policy,
+            &(or_policy_round_t){.source = OR_SOURCE_DRAFTER, .nodes = 8, .round_ns = 9000000});
+        assert_in_range(1e6 * or_policy_terms(&policy).row_us, 1, 1000);
+    }
+}
+
 // A shared pass is cheap, its rows are not.
 static void a_loaded_verifier_gets_smaller_trees(void **state)
 {
@@ -412,6 +427,7 @@ int main(void)
         cmocka_unit_test(it_finds_the_size_that_pays),
         cmocka_unit_test(a_slow_first_round_is_no_change),
         cmocka_unit_test(untimed_guesses_are_not_free),
+        cmocka_unit_test(guesses_that_cost_nothing_have_a_cost_that_is_known),
         cmocka_unit_test(a_loaded_verifier_gets_smaller_trees),
         cmocka_unit_test(no_measurement_makes_it_senseless),
     };
