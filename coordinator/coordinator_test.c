@@ -44,10 +44,7 @@ static void a_good_tree_reaches_the_verifier(void **state)
 {
     world_t *w = *state;
     join_usual(w);
-    ask(w, usual_request(1));
-    run(w, 5);
-    draft(w, w->last.round, w->last.count, w->last.hash, tokens, chain, 8);
-    run(w, 5);
+    ask_and_draft(w, usual_request(1), 8);
     assert_int_equal(w->nodes, 8);
     assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
 }

@@ -471,6 +471,14 @@ void draft(world_t *w, uint64_t round, uint32_t base_length, uint64_t base_hash,
     assert_int_equal(or_link_send(w->drafter.link, OR_PEER_HUB, &message), OR_OK);
 }
 
+void ask_and_draft(world_t *w, or_generate_request_t request, uint32_t count)
+{
+    ask(w, request);
+    run(w, 5);
+    draft(w, w->last.round, w->last.count, w->last.hash, tokens, chain, count);
+    run(w, 5);
+}
+
 static void ignore(world_t *w, const or_message_t *message)
 {
     (void)w;

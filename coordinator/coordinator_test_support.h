@@ -137,6 +137,8 @@ void ask_through(edge_t *edge, or_generate_request_t request);
 or_generate_request_t usual_request(uint32_t tokens_wanted);
 void draft(world_t *w, uint64_t round, uint32_t base_length, uint64_t base_hash,
            const uint32_t *nodes, const uint32_t *back, uint32_t count);
+// Ask, and draft a chain of the first `count` of `tokens` for the round that begins.
+void ask_and_draft(world_t *w, or_generate_request_t request, uint32_t count);
 // Keep what the drafter hears in fields of the world.
 void drafter_notes(world_t *w, const or_message_t *message);
 

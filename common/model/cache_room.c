@@ -113,17 +113,16 @@ static uint64_t frames_beside(const cost_t *cost, uint64_t pages, uint64_t bytes
 
 // Return the bytes that pages may take. On the CPU, untouched pages cost nothing, but a promise of more than the
 // machine has would fail at the worst moment: all its ranks together get a quarter of its memory. Weights that are mapped
-// count as available, but want to stay, as do the buffers of those on disk and of passes, which are not written yet. On a GPU pages are taken at once: they get half
-// of what the weights left, as slots of sequences follow.
+// count as available, but want to stay, as do the buffers of those on disk and of passes, which are not written yet. On a
+// GPU pages are taken at once: they get half of what the weights left, as slots of sequences follow.
 static uint64_t affordable_bytes(const or_model_t *model, uint32_t sharers)
 {
     if (model->gpu != NULL) {
         return or_gpu_free_bytes(model->gpu) / 2;
     }
     const uint64_t available = or_memory_available();
-    const uint64_t pass_bytes = or_model_pass_bytes(&model->shape) / (uint64_t)model->ranks->size;
-    const uint64_t wanted =
-        sharers * (model->mapped_bytes + pass_bytes + or_streamed_buffer_bytes(model->streamed));
+    const uint64_t wanted = sharers * (model->mapped_bytes + or_pass_bytes_here(model) +
+                                       or_streamed_buffer_bytes(model->streamed));
     return available > wanted ? (available - wanted) / 4 : 0;
 }
 
@@ -234,4 +233,22 @@ uint64_t or_model_cache_bytes(const or_model_shape_t *shape)
     uint64_t frames = frames_of_one(shape->window, OR_WINDOW_SLACK, OR_ROWS_DEFAULT);
     return or_kv_page_bytes(&caches.whole) * pages +
            or_kv_page_bytes(&caches.bounded) * least(frames, pages);
+}
+
+uint64_t or_model_pass_bytes(const or_model_shape_t *shape)
+{
+    const uint64_t experts = shape->experts_used > 0 ? shape->experts_used : 1;
+    const uint64_t middle = most(experts * shape->ffn, most(shape->dense_ffn, shape->shared_ffn));
+    const uint64_t heads = (uint64_t)shape->heads * most(shape->query_dim, shape->value_dim);
+    const uint64_t latent = (uint64_t)shape->heads * shape->latent;
+    // What is projected and what becomes of it, the stream, and what quantised weights want of what they multiply.
+    const uint64_t floats = 2 * (middle + heads + latent) + 3 * (uint64_t)shape->width;
+    const uint64_t blocks = (middle + heads + latent + shape->width) / OR_QUANT_BLOCK;
+    return OR_ROWS_DEFAULT * (floats * sizeof(float) + blocks * sizeof(or_q8_block_t)) +
+           OR_LOGITS_ROWS * (uint64_t)shape->vocab_size * sizeof(float);
+}
+
+uint64_t or_pass_bytes_here(const or_model_t *model)
+{
+    return or_model_pass_bytes(&model->shape) / (uint64_t)model->ranks->size;
 }

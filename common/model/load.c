@@ -299,8 +299,8 @@ static uint64_t weights_memory(const or_model_t *model, const or_model_options_t
 {
     const int ranks = model->ranks->size * or_ranks_stages(model->ranks);
     const uint64_t bytes = or_model_weights_bytes(model->gguf) / (uint64_t)ranks; // of each, about
-    const uint64_t pass_bytes = or_model_pass_bytes(&model->shape) / (uint64_t)model->ranks->size;
-    const uint64_t room = or_model_weights_room(bytes, pass_bytes, or_memory_available() / sharers);
+    const uint64_t room =
+        or_model_weights_room(bytes, or_pass_bytes_here(model), or_memory_available() / sharers);
     if (options->weights_memory > 0) {
         return options->weights_memory;
     }

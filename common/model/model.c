@@ -35,24 +35,6 @@ uint64_t or_model_weights_bytes(const or_gguf_t *gguf)
     return bytes;
 }
 
-static uint64_t most(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-uint64_t or_model_pass_bytes(const or_model_shape_t *shape)
-{
-    const uint64_t experts = shape->experts_used > 0 ? shape->experts_used : 1;
-    const uint64_t middle = most(experts * shape->ffn, most(shape->dense_ffn, shape->shared_ffn));
-    const uint64_t heads = (uint64_t)shape->heads * most(shape->query_dim, shape->value_dim);
-    const uint64_t latent = (uint64_t)shape->heads * shape->latent;
-    // What is projected and what becomes of it, the stream, and what quantised weights want of what they multiply.
-    const uint64_t floats = 2 * (middle + heads + latent) + 3 * (uint64_t)shape->width;
-    const uint64_t blocks = (middle + heads + latent + shape->width) / OR_QUANT_BLOCK;
-    return OR_ROWS_DEFAULT * (floats * sizeof(float) + blocks * sizeof(or_q8_block_t)) +
-           OR_LOGITS_ROWS * (uint64_t)shape->vocab_size * sizeof(float);
-}
-
 uint64_t or_model_weights_room(uint64_t bytes, uint64_t pass_bytes, uint64_t available)
 {
     const uint64_t left = available > pass_bytes ? available - pass_bytes : 0;

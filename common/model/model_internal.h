@@ -243,6 +243,8 @@ or_cache_room_t or_cache_room(const or_model_t *model, const or_model_options_t 
                               uint32_t sharers);
 // Return the bytes of the smallest cache that the options allow.
 uint64_t or_cache_least_bytes(const or_model_t *model, const or_model_options_t *options);
+// Return or_model_pass_bytes of this rank.
+uint64_t or_pass_bytes_here(const or_model_t *model);
 // Create the cache. OR_ERR_NO_MEMORY.
 or_status_t or_cache_create(or_model_t *model, const or_cache_room_t *room);
 

@@ -124,10 +124,7 @@ static void an_untrusted_drafter_serves_all_other_rules(void **state)
         w->nodes = 0;
         or_generate_request_t request = ratio_request(1, pairs[i].method, pairs[i].rule);
         request.request = 100 + i;
-        ask(w, request);
-        run(w, 5);
-        draft(w, w->last.round, w->last.count, w->last.hash, tokens, chain, 3);
-        run(w, 5);
+        ask_and_draft(w, request, 3);
         assert_int_equal(w->nodes, 3);
         assert_int_equal(w->end.request, 100 + i);
         assert_int_equal(w->end.finish, OR_FINISH_LENGTH);

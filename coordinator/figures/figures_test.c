@@ -151,10 +151,7 @@ static void a_drafters_state_follows_what_it_does(void **state)
     request.label =
         "req-1 \x01 with a name that is far too long to be shown whole in any log or page";
     w->accepts = true;
-    ask(w, request);
-    run(w, 5);
-    draft(w, w->last.round, w->last.count, w->last.hash, tokens, chain, 2);
-    run(w, 5);
+    ask_and_draft(w, request, 2);
     question(w, &w->client, false, 0);
     assert_string_equal(heard.drafter_state, "serving");
     assert_int_equal(heard.drafter.nodes, 2);
@@ -343,10 +340,7 @@ static void texts_that_are_broken_off_count_as_far_as_they_came(void **state)
     world_t *w = *state;
     begin(w);
     or_generate_request_t request = usual_request(20);
-    ask(w, request);
-    run(w, 5);
-    draft(w, w->last.round, w->last.count, w->last.hash, tokens, chain, 2);
-    run(w, 5);
+    ask_and_draft(w, request, 2);
     w->slow = true;
     draft(w, w->last.round + 1, w->heard[0].length, w->heard[0].hash, tokens, chain, 3);
     run(w, 5); // under way, and never judged
@@ -407,10 +401,7 @@ static void what_a_drafter_sent_is_counted_though_it_left(void **state)
     world_t *w = *state;
     const or_message_t bye = {.type = OR_MSG_CANCEL, .body.cancel = {.reason = "bye"}};
     begin(w);
-    ask(w, usual_request(3));
-    run(w, 5);
-    draft(w, w->last.round, w->last.count, w->last.hash, tokens, chain, 2);
-    run(w, 5);
+    ask_and_draft(w, usual_request(3), 2);
     assert_int_equal(or_link_send(w->drafter.link, OR_PEER_HUB, &bye), OR_OK);
     run(w, 1500);
     assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
@@ -423,10 +414,7 @@ static void the_time_that_a_client_is_away_is_between_no_tokens(void **state)
 {
     world_t *w = *state;
     begin(w);
-    ask(w, usual_request(3));
-    run(w, 5);
-    draft(w, w->last.round, w->last.count, w->last.hash, tokens, chain, 2);
-    run(w, 5);
+    ask_and_draft(w, usual_request(3), 2);
     const or_message_t away = {
         .type = OR_MSG_CANCEL, .session = w->session, .body.cancel = {.keep = true, .reason = ""}};
     assert_int_equal(or_link_send(w->client.link, OR_PEER_HUB, &away), OR_OK);
