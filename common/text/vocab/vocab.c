@@ -119,16 +119,18 @@ static void find_turn_ends(or_vocab_t *vocab)
     // A format is that of a vocabulary with both of `marks`. The last one is of all others.
     static const struct {
         const char *marks[2];
-        const char *ends[8];
+        const char *ends[9];
     } formats[] = {
         // In gpt-oss's format, harmony, <|end|> closes one of several messages of a turn: the answer follows the
         // reasoning.
         {{"<|return|>", "<|call|>"}, {"<|return|>", "<|call|>", "<|endoftext|>"}},
         // GLM writes the beginning of what it waits for.
         {{"[gMASK]", "<sop>"}, {"<|endoftext|>", "<|user|>", "<|observation|>"}},
+        // GigaChat closes each message, and the name of who writes it, in its own way.
+        {{"<|role_sep|>", "<|message_sep|>"}, {"<|message_sep|>"}},
         {{NULL},
          {"<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<turn|>",
-          "<|END_OF_TURN_TOKEN|>", "<|end_of_sentence|>"}},
+          "<|END_OF_TURN_TOKEN|>", "<|end_of_sentence|>", "[|endofturn|]"}},
     };
     size_t i = 0;
     while (formats[i].marks[0] != NULL &&

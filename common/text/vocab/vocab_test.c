@@ -115,6 +115,32 @@ static void turns_that_the_next_one_ends(void **state)
     }
 }
 
+// The end token of a file may be another one.
+static void turns_end_as_their_formats_say(void **state)
+{
+    (void)state;
+    static const test_token_t tokens[] = {{"ab", 0, 1},
+                                          {"<|role_sep|>", 0, 3},
+                                          {"<|message_sep|>", 0, 3},
+                                          {"[|assistant|]", 0, 3},
+                                          {"[|endofturn|]", 0, 3}};
+    static const struct {
+        uint32_t first, count;
+        int32_t end;                           // among these
+    } vocabularies[] = {{0, 3, 2}, {2, 3, 2}}; // GigaChat's, and EXAONE's
+    static const char *const none[] = {""};
+    for (size_t i = 0; i < 2; i++) {
+        or_vocab_t *vocab = NULL;
+        assert_int_equal(test_make_byte_level(tokens + vocabularies[i].first, vocabularies[i].count,
+                                              none, 0, "gpt-4o", &vocab),
+                         OR_OK);
+        for (int32_t id = 0; id < 3; id++) {
+            assert_int_equal(or_vocab_is_end(vocab, id), id == vocabularies[i].end);
+        }
+        or_vocab_destroy(&vocab);
+    }
+}
+
 // An id may be there twice, and ids that no token has change nothing. The content is the same.
 static void suppressed_tokens_are_marked(void **state)
 {
@@ -447,6 +473,7 @@ int main(void)
         cmocka_unit_test(sentencepiece_tokens_print_what_they_should),
         cmocka_unit_test(messages_of_harmony_do_not_end_a_turn),
         cmocka_unit_test(turns_that_the_next_one_ends),
+        cmocka_unit_test(turns_end_as_their_formats_say),
         cmocka_unit_test(suppressed_tokens_are_marked),
         cmocka_unit_test(byte_level_tokens_print_bytes),
         cmocka_unit_test(noise_keys_are_what_they_always_were),
