@@ -216,6 +216,17 @@ class Tokenizers(unittest.TestCase):
                 self.assertEqual([ids.get(role) for role in roles], [converted.get(f"tokenizer.ggml.{key}_token_id") for key in ("bos", "eos", "padding")])
                 self.assertEqual(kinds, converted["tokenizer.ggml.token_type"][-3:])
 
+    def test_roles_of_added_tokens(self):
+        """A token with a role is special wherever it is listed; the others of added_tokens.json a user may write."""
+        files, ids, original = self.bpe_files([])
+        first = len(original["tokenizer.ggml.tokens"])
+        names = ["<user>", "<sep>", "<eos>", "<more>", "<most>"]
+        files["added_tokens.json"] = json.dumps({name: first + i for i, name in enumerate(names)})
+        files["special_tokens_map.json"] = json.dumps({"sep_token": "<sep>", "additional_special_tokens": ["<more>"]})
+        converted = self.convert_bpe_files(files, first + len(names), eos_token="<eos>", additional_special_tokens=["<most>"])
+        self.assertEqual([4, 3, 3, 3, 3], converted["tokenizer.ggml.token_type"][first:])
+        self.assertEqual(first + 2, converted["tokenizer.ggml.eos_token_id"])
+
     def compare_bpe_files(self):
         """Beside transformers, in test_transformers."""
 

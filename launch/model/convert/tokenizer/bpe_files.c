@@ -8,6 +8,7 @@
 
 #define CLASS "GPT2Tokenizer"
 #define USUAL_ROLE "<|endoftext|>"
+#define OTHER_ROLES "additional_special_tokens" // a list
 
 static or_status_t no_memory(void)
 {
@@ -46,24 +47,29 @@ static or_status_t list_merges(const char *text, json_t *merges)
 
 // ---- tokens with a role ----
 
-// List a token that a setting names, a text or an object with a content, if the vocabulary has it.
-static bool list_named(const json_t *vocab, const json_t *named, json_t *added)
+// List a token that a setting names, a text or an object with a content, if there is one of this name.
+static bool list_named(const or_bpe_files_t *files, const json_t *named, json_t *added)
 {
     const json_t *content = json_is_object(named) ? json_object_get(named, "content") : named;
-    json_t *id =
-        json_is_string(content) ? json_object_get(vocab, json_string_value(content)) : NULL;
-    return id == NULL || json_array_append_new(added, json_pack("{s:s, s:O, s:b}", "content",
-                                                                json_string_value(content), "id",
-                                                                id, "special", 1)) == 0;
+    const char *name = json_string_value(content);
+    json_t *id = name != NULL ? json_object_get(files->vocab, name) : NULL;
+    id = id == NULL && name != NULL ? json_object_get(files->added.object, name) : id;
+    return id == NULL || json_array_append_new(added, json_pack("{s:s, s:O, s:b}", "content", name,
+                                                                "id", id, "special", 1)) == 0;
 }
 
 // Older settings, which do not list the added tokens, give way to special_tokens_map.json. Roles that neither names are the
-// class's own token, if the vocabulary has it; null names none.
+// class's own token, if the vocabulary has it; null names none. Both may list other special tokens.
 static or_status_t complete_settings(const or_bpe_files_t *files)
 {
     static const char *const keys[] = {"bos_token", "eos_token", "unk_token"};
     json_t *settings = files->settings;
     bool counts = files->roles != NULL && json_object_get(settings, "added_tokens_decoder") == NULL;
+    json_t *others = json_object_get(settings, OTHER_ROLES);
+    json_t *more = counts ? json_object_get(files->roles, OTHER_ROLES) : NULL;
+    if (json_is_array(others) && json_is_array(more) && json_array_extend(more, others) != 0) {
+        return no_memory();
+    }
     bool has_memory = !counts || json_object_update(settings, files->roles) == 0;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (json_object_get(settings, keys[i]) == NULL &&
@@ -77,16 +83,16 @@ static or_status_t complete_settings(const or_bpe_files_t *files)
 
 static or_status_t list_roles(const or_bpe_files_t *files, json_t *added)
 {
-    static const char *const keys[] = {"bos_token", "eos_token", "unk_token", "pad_token"};
+    static const char *const keys[] = {"bos_token", "eos_token", "unk_token", "pad_token",
+                                       "sep_token", "cls_token", "mask_token"};
     const json_t *settings = files->settings;
-    const json_t *others = json_object_get(settings, "additional_special_tokens");
+    const json_t *others = json_object_get(settings, OTHER_ROLES);
     bool has_memory = true;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        has_memory =
-            has_memory && list_named(files->vocab, json_object_get(settings, keys[i]), added);
+        has_memory = has_memory && list_named(files, json_object_get(settings, keys[i]), added);
     }
     for (size_t i = 0; i < json_array_size(others); i++) {
-        has_memory = has_memory && list_named(files->vocab, json_array_get(others, i), added);
+        has_memory = has_memory && list_named(files, json_array_get(others, i), added);
     }
     return has_memory ? OR_OK : no_memory();
 }
