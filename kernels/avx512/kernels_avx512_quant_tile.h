@@ -6,7 +6,7 @@
 // a tile each, also fetch weights of a later chunk from memory, so that reading goes on while computing.
 #pragma once
 
-#include "kernels/avx512/kernels_avx512_quant_alone.h"
+#include "kernels/avx512/kernels_avx512_quant_few.h"
 
 #include <immintrin.h>
 #include <string.h>
@@ -52,7 +52,7 @@ ALWAYS_INLINE void fetch(quant_ahead_t *ahead)
 
 // ---- a tile ----
 //
-// `rows`, `halves`, `minima` and `packed` are constants wherever these are inlined.
+// `rows`, `halves` and `minima` are constants wherever these are inlined.
 
 // The integer sums of half `h` of block `b`, or of all of it.
 ALWAYS_INLINE void sum_group(const quant_chunk_t *chunk, size_t stride, uint32_t b, uint32_t h,
@@ -76,43 +76,6 @@ ALWAYS_INLINE void sum_group(const quant_chunk_t *chunk, size_t stride, uint32_t
             __m512i four = broadcast_four(x[r * x_stride].quants + 4 * g);
             sums[r][0] = dot(sums[r][0], &w0, four);
             sums[r][1] = dot(sums[r][1], &w1, four);
-        }
-    }
-}
-
-// Low or high nibbles, which are never negative.
-ALWAYS_INLINE factors_t prepare_nibbles(__m512i line, uint32_t high)
-{
-    line = high != 0 ? _mm512_srli_epi16(line, 4) : line;
-    return prepare(_mm512_and_si512(line, _mm512_set1_epi8(15)), true);
-}
-
-// The same where the chunk is packed. A sixteenth of the bias is for 8 too much in each nibble.
-ALWAYS_INLINE void sum_nibbles(const quant_chunk_t *chunk, size_t stride, uint32_t b,
-                               const or_q8_block_t *x, size_t x_stride, uint32_t rows, bool minima,
-                               __m512i sums[TILE_ROWS][PAIR])
-{
-#pragma GCC unroll 8
-    for (uint32_t r = 0; r < rows; r++) {
-        sums[r][0] = _mm512_set1_epi32(minima ? 0 : (x + r * x_stride)->bias / 16);
-        sums[r][1] = sums[r][0];
-    }
-#pragma GCC unroll 4
-    for (uint32_t c = 0; c < GROUPS / 2; c++) {
-        size_t at = b * stride + (size_t)c * LINE;
-        __m512i line0 = _mm512_loadu_si512(chunk->bytes[0] + at);
-        __m512i line1 = _mm512_loadu_si512(chunk->bytes[1] + at);
-#pragma GCC unroll 2
-        for (uint32_t high = 0; high < 2; high++) {
-            factors_t w0 = prepare_nibbles(line0, high);
-            factors_t w1 = prepare_nibbles(line1, high);
-#pragma GCC unroll 8
-            for (uint32_t r = 0; r < rows; r++) {
-                const int8_t *quants = x[r * x_stride].quants + high * (OR_QUANT_BLOCK / 2);
-                __m512i four = broadcast_four(quants + 4 * c);
-                sums[r][0] = dot(sums[r][0], &w0, four);
-                sums[r][1] = dot(sums[r][1], &w1, four);
-            }
         }
     }
 }
@@ -141,8 +104,7 @@ ALWAYS_INLINE void step_chains(const quant_chunk_t *chunk, uint32_t b, uint32_t 
 }
 
 ALWAYS_INLINE void multiply_tile(const quant_chunk_t *chunk, const quant_rows_t *at, uint32_t first,
-                                 quant_ahead_t *ahead, uint32_t rows, bool halves, bool minima,
-                                 bool packed)
+                                 quant_ahead_t *ahead, uint32_t rows, bool halves, bool minima)
 {
     const or_q8_block_t *x = at->x + first * at->x_stride;
     const size_t x_stride = at->x_stride;
@@ -162,11 +124,7 @@ ALWAYS_INLINE void multiply_tile(const quant_chunk_t *chunk, const quant_rows_t 
 #pragma GCC unroll 2
         for (uint32_t h = 0; h < steps; h++) {
             __m512i sums[TILE_ROWS][PAIR];
-            if (packed) {
-                sum_nibbles(chunk, stride, b, x, x_stride, rows, minima, sums);
-            } else {
-                sum_group(chunk, stride, b, h, x, x_stride, rows, halves, minima, sums);
-            }
+            sum_group(chunk, stride, b, h, x, x_stride, rows, halves, minima, sums);
             step_chains(chunk, b, h, x, x_stride, rows, halves, minima, sums, chains);
         }
     }
@@ -186,31 +144,22 @@ ALWAYS_INLINE uint32_t tiles_of(uint32_t rows)
     return (rows + TILE_ROWS - 1) / TILE_ROWS;
 }
 
-// Tiles are as even as can be: 8 rows are 4 and 4, not 6 and 2.
+// Tiles are as even as can be: of more rows than kernels_avx512_quant_few.h takes none has fewer than four.
 ALWAYS_INLINE void multiply_chunk(const quant_chunk_t *chunk, const quant_rows_t *at,
-                                  quant_ahead_t ahead, bool halves, bool minima, bool packed)
+                                  quant_ahead_t ahead, bool halves, bool minima)
 {
     uint32_t m = 0;
     for (uint32_t tiles = tiles_of(at->count); tiles > 0; tiles--) {
         uint32_t rows = (at->count - m + tiles - 1) / tiles;
         switch (rows) {
-        case 1:
-            multiply_tile(chunk, at, m, &ahead, 1, halves, minima, packed);
-            break;
-        case 2:
-            multiply_tile(chunk, at, m, &ahead, 2, halves, minima, packed);
-            break;
-        case 3:
-            multiply_tile(chunk, at, m, &ahead, 3, halves, minima, packed);
-            break;
         case 4:
-            multiply_tile(chunk, at, m, &ahead, 4, halves, minima, packed);
+            multiply_tile(chunk, at, m, &ahead, 4, halves, minima);
             break;
         case 5:
-            multiply_tile(chunk, at, m, &ahead, 5, halves, minima, packed);
+            multiply_tile(chunk, at, m, &ahead, 5, halves, minima);
             break;
         default:
-            multiply_tile(chunk, at, m, &ahead, TILE_ROWS, halves, minima, packed);
+            multiply_tile(chunk, at, m, &ahead, TILE_ROWS, halves, minima);
             break;
         }
         m += rows;
@@ -219,44 +168,32 @@ ALWAYS_INLINE void multiply_chunk(const quant_chunk_t *chunk, const quant_rows_t
 
 static void multiply_plain(const quant_chunk_t *chunk, const quant_rows_t *at, quant_ahead_t ahead)
 {
-    multiply_chunk(chunk, at, ahead, false, false, false);
+    multiply_chunk(chunk, at, ahead, false, false);
 }
 
 static void multiply_minima(const quant_chunk_t *chunk, const quant_rows_t *at, quant_ahead_t ahead)
 {
-    multiply_chunk(chunk, at, ahead, false, true, false);
+    multiply_chunk(chunk, at, ahead, false, true);
 }
 
 static void multiply_halves(const quant_chunk_t *chunk, const quant_rows_t *at, quant_ahead_t ahead)
 {
-    multiply_chunk(chunk, at, ahead, true, false, false);
+    multiply_chunk(chunk, at, ahead, true, false);
 }
 
 static void multiply_halves_minima(const quant_chunk_t *chunk, const quant_rows_t *at,
                                    quant_ahead_t ahead)
 {
-    multiply_chunk(chunk, at, ahead, true, true, false);
-}
-
-static void multiply_packed(const quant_chunk_t *chunk, const quant_rows_t *at, quant_ahead_t ahead)
-{
-    multiply_chunk(chunk, at, ahead, false, false, true);
-}
-
-static void multiply_packed_minima(const quant_chunk_t *chunk, const quant_rows_t *at,
-                                   quant_ahead_t ahead)
-{
-    multiply_chunk(chunk, at, ahead, false, true, true);
+    multiply_chunk(chunk, at, ahead, true, true);
 }
 
 typedef void (*multiply_t)(const quant_chunk_t *, const quant_rows_t *, quant_ahead_t);
 
-static multiply_t find_multiply(const quant_format_t *format, bool packed)
+static multiply_t find_multiply(const quant_format_t *format)
 {
     static const multiply_t all[2][2] = {{multiply_plain, multiply_minima},
                                          {multiply_halves, multiply_halves_minima}};
-    static const multiply_t all_packed[2] = {multiply_packed, multiply_packed_minima};
-    return packed ? all_packed[format->minima] : all[format->halves][format->minima];
+    return all[format->halves][format->minima];
 }
 
 // ---- all chunks ----
@@ -333,8 +270,7 @@ static void multiply_pair(const quant_weights_t *w, uint32_t panel, quant_rows_t
     const uint32_t pair[PAIR] = {panel, partner_of(panel, w->count)};
     quant_chunk_t chunk;
     chunk.many_rows = at.count > MANY_ROWS;
-    chunk.packed = w->format->nibbles && at.count <= TILE_ROWS;
-    const multiply_t multiply = find_multiply(w->format, chunk.packed);
+    const multiply_t multiply = find_multiply(w->format);
     chunk.bytes_stride = sizeof(quant_bytes_t);
     for (uint32_t b = w->first; b < w->end; b += chunk.blocks) {
         uint32_t left = w->end - b;
@@ -360,8 +296,9 @@ static void multiply_pair(const quant_weights_t *w, uint32_t panel, quant_rows_t
 ALWAYS_INLINE void multiply_quants(const or_quant_panels_t *panels, const or_q8_block_t *x,
                                    size_t x_stride, uint32_t rows, float *y, size_t y_stride)
 {
-    if (rows == 1) {
-        multiply_alone[panels->type](panels, x, y);
+    if (rows <= FEW_ROWS) {
+        const quant_few_t few = {x, x_stride, y, y_stride, rows - 1};
+        multiply_few[panels->type](panels, &few);
         return;
     }
     const quant_weights_t w = weights_of(panels);
