@@ -27,6 +27,42 @@
     }                                                                                              \
     *sum = total(chains[0])
 
+// Likewise for blocks: in every round each chain takes the sum of a block. `clear` begins sum j, `multiply` adds products to it,
+// eight times, and `step` adds it to chain j. Chains and sums are in registers.
+#define OR_CEILING_GROUPS 8u // of four weights
+#define OR_CEILING_BLOCKS(vector, ivector, count, zero, clear, multiply, step, add, total)         \
+    vector chains[count];                                                                          \
+    _Pragma("GCC unroll 12") for (uint32_t j = 0; j < (count); j++)                                \
+    {                                                                                              \
+        chains[j] = zero;                                                                          \
+    }                                                                                              \
+    for (uint32_t i = 0; i < rounds; i++) {                                                        \
+        ivector sums[count];                                                                       \
+        _Pragma("GCC unroll 12") for (uint32_t j = 0; j < (count); j++)                            \
+        {                                                                                          \
+            clear;                                                                                 \
+        }                                                                                          \
+        _Pragma("GCC unroll 8") for (uint32_t g = 0; g < OR_CEILING_GROUPS; g++)                   \
+        {                                                                                          \
+            _Pragma("GCC unroll 12") for (uint32_t j = 0; j < (count); j++)                        \
+            {                                                                                      \
+                multiply;                                                                          \
+            }                                                                                      \
+        }                                                                                          \
+        _Pragma("GCC unroll 12") for (uint32_t j = 0; j < (count); j++)                            \
+        {                                                                                          \
+            step;                                                                                  \
+        }                                                                                          \
+    }                                                                                              \
+    _Pragma("GCC unroll 12") for (uint32_t j = 1; j < (count); j++)                                \
+    {                                                                                              \
+        chains[0] = add(chains[0], chains[j]);                                                     \
+    }                                                                                              \
+    *sum = total(chains[0])
+
+// The compiler may not know what is in this register, and so computes with it anew each time.
+#define OR_CEILING_UNKNOWN(constraint, variable) __asm__ volatile("" : "+" constraint(variable))
+
 // Reading at several places at once keeps more prefetches under way: a tenth more than one after the other
 // on an Ice Lake server.
 #define OR_CEILING_STREAMS 4u

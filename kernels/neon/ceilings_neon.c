@@ -1,6 +1,6 @@
 #include <arm_neon.h>
 
-#include "kernels/ceilings_internal.h"
+#include "kernels/neon/ceilings_neon_blocks.h"
 #include "kernels/neon/kernels_neon_internal.h"
 
 static void multiply_add(uint32_t rounds, float *sum)
@@ -18,6 +18,11 @@ static void dot(uint32_t rounds, int32_t *sum)
     const int8x8_t quants = vdup_n_s8(3);
     OR_CEILING_RUN(int16x8_t, vdupq_n_s16((int16_t)j),
                    chains[j] = vmlal_s8(chains[j], weights, quants), vaddq_s16, vaddvq_s16);
+}
+
+static void blocks(uint32_t rounds, float *sum)
+{
+    multiply_blocks(rounds, sum);
 }
 
 static void read_lines(const void *data, size_t lines, uint64_t *sum)
@@ -43,6 +48,9 @@ const or_ceilings_t or_ceilings_neon = {.name = "neon",
                                         .multiply_add = multiply_add,
                                         .ops_a_round = 2 * 8 * OR_CEILING_CHAINS,
                                         .dot = dot,
+                                        .ops_a_block_round =
+                                            2 * 16 * OR_CEILING_GROUPS * OR_CEILING_BLOCK_CHAINS,
+                                        .blocks = blocks,
                                         .read = read_lines};
 
 const or_ceilings_t or_ceilings_neon_dot = {.name = "neon_dot",
@@ -50,4 +58,7 @@ const or_ceilings_t or_ceilings_neon_dot = {.name = "neon_dot",
                                             .multiply_add = multiply_add,
                                             .ops_a_round = 2 * 16 * OR_CEILING_CHAINS,
                                             .dot = dot_products_neon,
+                                            .ops_a_block_round = 2 * 16 * OR_CEILING_GROUPS *
+                                                                 OR_CEILING_BLOCK_CHAINS,
+                                            .blocks = blocks_neon_dot,
                                             .read = read_lines};

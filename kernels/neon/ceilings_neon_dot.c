@@ -1,7 +1,7 @@
 // Compiled for processors with dot products.
 #include <arm_neon.h>
 
-#include "kernels/ceilings_internal.h"
+#include "kernels/neon/ceilings_neon_blocks.h"
 #include "kernels/neon/kernels_neon_internal.h"
 
 // sdot, 16 products each, added to what it had.
@@ -11,4 +11,9 @@ void dot_products_neon(uint32_t rounds, int32_t *sum)
     const int8x16_t quants = vdupq_n_s8(3);
     OR_CEILING_RUN(int32x4_t, vdupq_n_s32((int32_t)j),
                    chains[j] = vdotq_s32(chains[j], weights, quants), vaddq_s32, vaddvq_s32);
+}
+
+void blocks_neon_dot(uint32_t rounds, float *sum)
+{
+    multiply_blocks(rounds, sum);
 }

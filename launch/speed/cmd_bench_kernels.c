@@ -40,9 +40,10 @@ static const or_option_program_t program = {
         "  outrider bench kernels --filter Q8_0\n"
         "  OUTRIDER_KERNELS=avx2 outrider bench kernels --json\n\n"
         "Ceilings are measured between the lines, the best of each counts: reading memory on all "
-        "threads, and\nthe multiply-adds and products of bytes of one thread. Lines from \"cache\" "
-        "are of one thread's processor\ntime, lines from \"memory\" of all threads at once, by the "
-        "wall clock;\nonly these have a share of the memory's ceiling. Operations on bytes count "
+        "threads, and,\nof one thread, multiply-adds, products of bytes, and these as canonical "
+        "arithmetic has them, each block\nof 32 with its scales: the roof. Lines from \"cache\" "
+        "are of one thread's processor time, lines from\n\"memory\" of all threads at once, by the "
+        "wall clock; only these have a share of the memory's ceiling.\nOperations on bytes count "
         "as FLOP, too.\n",
 };
 
@@ -331,17 +332,33 @@ static double peak_share(const run_t *run, const or_kernel_case_t *it)
     return it->operations / it->seconds / (peak * (it->memory ? run->threads : 1));
 }
 
+// Return the share of the canonical roof, for products of quantised weights; NAN for others.
+static double roof_share(const run_t *run, const or_kernel_case_t *it)
+{
+    double roof = it->line->peak == OR_PEAK_DOT ? run->ceilings.blocks_per_s : (double)NAN;
+    return it->operations / it->seconds / (roof * (it->memory ? run->threads : 1));
+}
+
 // ---- output ----
+
+static void print_share(double share)
+{
+    if (isnan(share)) {
+        printf(" %6s", "-");
+    } else {
+        printf(" %5.1f%%", 100 * share);
+    }
+}
 
 static void print_table(const run_t *run)
 {
-    printf("kernels %s, %" PRIu32 " thread%s; read %.1f GB/s in all, multiply-add %.1f GFLOP/s and "
-           "dot %.1f GFLOP/s a thread\n\n",
+    printf("kernels %s, %" PRIu32 " thread%s; read %.1f GB/s in all, multiply-add %.1f GFLOP/s, "
+           "dot %.1f GFLOP/s and canonical roof %.1f GFLOP/s a thread\n\n",
            run->kernels->name, run->threads, run->threads == 1 ? "" : "s",
            1e-9 * run->ceilings.read_bytes_per_s, 1e-9 * run->ceilings.flops_per_s,
-           1e-9 * run->ceilings.dots_per_s);
-    printf("%-16s %-6s %-18s %-6s %11s %8s %6s %8s %6s\n", "kernel", "type", "rows x shape", "from",
-           "us", "GB/s", "read", "GFLOP/s", "peak");
+           1e-9 * run->ceilings.dots_per_s, 1e-9 * run->ceilings.blocks_per_s);
+    printf("%-16s %-6s %-18s %-6s %11s %8s %6s %8s %6s %6s\n", "kernel", "type", "rows x shape",
+           "from", "us", "GB/s", "read", "GFLOP/s", "peak", "roof");
     for (uint32_t i = 0; i < run->count; i++) {
         const or_kernel_case_t *it = &run->cases[i];
         char shape[48];
@@ -357,11 +374,13 @@ static void print_table(const run_t *run)
             printf(" %6s", "-");
         }
         if (it->line->peak == OR_PEAK_NONE) {
-            printf(" %8s %6s\n", "-", "-");
+            printf(" %8s", "-");
         } else {
-            printf(" %8.2f %5.1f%%\n", 1e-9 * it->operations / it->seconds,
-                   100 * peak_share(run, it));
+            printf(" %8.2f", 1e-9 * it->operations / it->seconds);
         }
+        print_share(peak_share(run, it));
+        print_share(roof_share(run, it));
+        printf("\n");
     }
 }
 
@@ -369,8 +388,9 @@ static json_t *json_line(const run_t *run, const or_kernel_case_t *it)
 {
     static const char *const peaks[] = {NULL, "multiply_add", "dot"};
     bool made = it->line->peak != OR_PEAK_NONE;
-    return json_pack("{s:s, s:o, s:I, s:I, s:o, s:s, s:I, s:f, s:f, s:o, s:o, s:o, s:o}", //
-                     "kernel", it->line->kernel,                                          //
+    bool roofed = it->line->peak == OR_PEAK_DOT;
+    return json_pack("{s:s, s:o, s:I, s:I, s:o, s:s, s:I, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", //
+                     "kernel", it->line->kernel,                                               //
                      "type",
                      it->line->type[0] != '\0' ? json_string(it->line->type) : json_null(), //
                      "rows", (json_int_t)it->rows, "inputs", (json_int_t)it->inputs,        //
@@ -382,7 +402,8 @@ static json_t *json_line(const run_t *run, const or_kernel_case_t *it)
                      it->memory ? json_real(read_share(run, it)) : json_null(),                   //
                      "flops_per_s", made ? json_real(it->operations / it->seconds) : json_null(), //
                      "peak", made ? json_string(peaks[it->line->peak]) : json_null(),             //
-                     "peak_share", made ? json_real(peak_share(run, it)) : json_null());
+                     "peak_share", made ? json_real(peak_share(run, it)) : json_null(),           //
+                     "roof_share", roofed ? json_real(roof_share(run, it)) : json_null());
 }
 
 static or_status_t print_json(const run_t *run)
@@ -392,11 +413,12 @@ static or_status_t print_json(const run_t *run)
         json_array_append_new(lines, json_line(run, &run->cases[i]));
     }
     bool whole = lines != NULL && json_array_size(lines) == run->count;
-    json_t *root = json_pack("{s:s, s:I, s:{s:f, s:f, s:f}, s:o}", "kernels", run->kernels->name,
-                             "threads", (json_int_t)run->threads, "ceilings", "read_bytes_per_s",
-                             run->ceilings.read_bytes_per_s, "multiply_add_flops_per_s",
-                             run->ceilings.flops_per_s, "dot_flops_per_s", run->ceilings.dots_per_s,
-                             "lines", lines);
+    json_t *root =
+        json_pack("{s:s, s:I, s:{s:f, s:f, s:f, s:f}, s:o}", "kernels", run->kernels->name,
+                  "threads", (json_int_t)run->threads, "ceilings", "read_bytes_per_s",
+                  run->ceilings.read_bytes_per_s, "multiply_add_flops_per_s",
+                  run->ceilings.flops_per_s, "dot_flops_per_s", run->ceilings.dots_per_s,
+                  "canonical_roof_flops_per_s", run->ceilings.blocks_per_s, "lines", lines);
     if (!whole) {
         json_decref(root);
         root = NULL;

@@ -335,6 +335,14 @@ static void dot(void *context, uint32_t thread)
     bench->ceilings->dot(CEILING_ROUNDS, &sum);
 }
 
+static void multiply_blocks(void *context, uint32_t thread)
+{
+    const bench_t *bench = context;
+    float sum;
+    (void)thread;
+    bench->ceilings->blocks(CEILING_ROUNDS, &sum);
+}
+
 static void read_next(void *context, uint32_t thread)
 {
     bench_t *bench = context;
@@ -367,6 +375,9 @@ static or_status_t measure_ceilings(bench_t *bench, double seconds, or_ceiling_f
     each = time_alone(dot, bench, seconds);
     best->dots_per_s =
         larger(best->dots_per_s, (double)bench->ceilings->ops_a_round * CEILING_ROUNDS / each);
+    each = time_alone(multiply_blocks, bench, seconds);
+    best->blocks_per_s = larger(best->blocks_per_s,
+                                (double)bench->ceilings->ops_a_block_round * CEILING_ROUNDS / each);
     return OR_OK;
 }
 

@@ -68,6 +68,7 @@ typedef struct {
     double read_bytes_per_s; // all threads together, from memory
     double flops_per_s;      // of one thread
     double dots_per_s;       // of one thread: operations on bytes
+    double blocks_per_s; // of one thread: the same in canonical arithmetic, in blocks with scales
 } or_ceiling_figures_t;
 
 // Time each case for about `seconds`, or for one call that takes longer, and between them the ceilings, of which the best are

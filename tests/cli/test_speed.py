@@ -6,7 +6,8 @@ import unittest
 from cli import DRAFT, TARGET, outrider
 
 STEP = ["--context", 16, "--repeat", 3, "-t", 2, "-m", DRAFT]
-LINE = {"kernel", "type", "rows", "inputs", "outputs", "from", "threads", "us", "bytes_per_s", "read_share", "flops_per_s", "peak", "peak_share"}
+LINE = {"kernel", "type", "rows", "inputs", "outputs", "from", "threads", "us", "bytes_per_s", "read_share", "flops_per_s", "peak", "peak_share",
+        "roof_share"}
 
 
 class Step(unittest.TestCase):
@@ -73,6 +74,11 @@ class Kernels(unittest.TestCase):
             if line["peak"] is not None:
                 peak = ceilings[f"{line['peak']}_flops_per_s"] * line["threads"]
                 self.assertAlmostEqual(line["peak_share"], line["flops_per_s"] / peak, places=5)
+            if line["peak"] == "dot":
+                roof = ceilings["canonical_roof_flops_per_s"] * line["threads"]
+                self.assertAlmostEqual(line["roof_share"], line["flops_per_s"] / roof, places=5)
+            else:
+                self.assertIsNone(line["roof_share"])
 
     def test_a_type(self):
         found = self.bench("--filter", "Q4_K", "-t", 2)
@@ -90,7 +96,8 @@ class Kernels(unittest.TestCase):
 
     def test_the_table(self):
         lines = outrider("bench", "kernels", "--seconds", 0.002, "--filter", "widen")[0].decode().splitlines()
-        self.assertRegex(lines[0], r"kernels \w+, \d+ threads?; read [\d.]+ GB/s in all, multiply-add [\d.]+ GFLOP/s and dot [\d.]+ GFLOP/s a thread")
+        self.assertRegex(lines[0], r"kernels \w+, \d+ threads?; read [\d.]+ GB/s in all, multiply-add [\d.]+ GFLOP/s, dot [\d.]+ GFLOP/s and "
+                         r"canonical roof [\d.]+ GFLOP/s a thread")
         self.assertEqual({line.split()[0] for line in lines[3:]}, {"widen_f16", "widen_q8_0", "widen_q8_0_keys"})
         self.assertTrue(all(line.split()[7] == "-" for line in lines[3:]), lines)
 
