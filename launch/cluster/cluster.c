@@ -29,10 +29,15 @@
 
 // ---- what children say ----
 
+static int exit_code(int wait_status)
+{
+    return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
+}
+
 // Did the child end for a reason that no new start mends: refused, or its options are wrong?
 static bool is_hopeless(int wait_status)
 {
-    int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
+    int code = exit_code(wait_status);
     return code == OR_EXIT_REFUSED || code == OR_EXIT_USAGE;
 }
 
@@ -70,7 +75,8 @@ static or_status_t fail_ended(const or_process_t *child, int wait_status)
                      "it cannot serve as it was started; its log says why");
         }
         put_in_our_words(child, sentence, ours, sizeof ours);
-        return or_fail(OR_ERR_MISMATCH, "%s: %s", child->name, ours);
+        return or_fail(exit_code(wait_status) == OR_EXIT_USAGE ? OR_ERR_INVALID : OR_ERR_MISMATCH,
+                       "%s: %s", child->name, ours);
     }
     or_process_describe_end(child, wait_status, sentence, sizeof sentence);
     return or_fail(OR_ERR_UNREACHABLE, "%s", sentence);

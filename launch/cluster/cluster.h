@@ -49,7 +49,7 @@ typedef struct {
 typedef struct or_cluster or_cluster_t;
 
 // Strings of `config` are borrowed until stop. Returns when the coordinator listens. OR_ERR_IO,
-// OR_ERR_NOT_FOUND, OR_ERR_UNREACHABLE (a child ended at once: its last words), OR_ERR_INVALID.
+// OR_ERR_NOT_FOUND, OR_ERR_UNREACHABLE (a child ended at once: its last words), OR_ERR_INVALID (the coordinator's options, too).
 or_status_t or_cluster_start(const or_cluster_config_t *config, or_cluster_t **cluster_p);
 // End all children and reap them: those that have not ended in order after `patience_ns` are
 // killed. NULL is fine.
@@ -65,6 +65,7 @@ const char *or_cluster_http(const or_cluster_t *cluster);
 // verifier or coordinator.
 // OR_ERR_UNREACHABLE if the coordinator or the verifier ended. With `restart` that is so only after several starts of the
 // coordinator that failed, or of the verifier without ever joining. Also if the drafter ended before it was of any use
-// (`useful` false): its file or options are wrong. OR_ERR_MISMATCH with the coordinator's sentence if it refused one of them.
+// (`useful` false): its file or options are wrong. OR_ERR_MISMATCH with the coordinator's sentence if it refused one of them,
+// OR_ERR_INVALID with a child's own if its options are wrong.
 // A drafter that had served before is warned of as a lost one.
 or_status_t or_cluster_check(or_cluster_t *cluster, bool useful);

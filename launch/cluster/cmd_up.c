@@ -240,15 +240,13 @@ static int run(int argc, char **argv)
         status = or_checkpoint_resolve_all(config.models.multi_models.items,
                                            config.models.multi_models.count);
     }
-    code = or_command_code(status);
     if (config.keys != NULL) {
         setenv("OUTRIDER_KEYS", config.keys, 1); // our children's, too
     }
     if (status == OR_OK) {
         status = serve(&config);
-        code = OR_EXIT_FAILURE;
     }
-    return or_command_end(&program, &config, NULL, status, code);
+    return or_command_end(&program, &config, NULL, status, or_command_code(status));
 }
 
 const or_command_t or_up_command = {"up", run, "run a local cluster in the foreground"};

@@ -68,6 +68,14 @@ class Limits(unittest.TestCase):
         for words in (["--sessions-max", 0], ["--sessions-max", 65537], ["--queue-max", 65537]):
             self.assertIn(words[0], outrider("up", *words, code=2)[1])
 
+    def test_those_that_make_no_sense_to_a_child(self):
+        """Its sentence is in its log, which `up` shows, and the exit code is that of a command line."""
+        for words, name in ((["--http-cert", TARGET], "coordinator"), (["-dev", "CUDA77"], "verifier"), (["-devd", "CUDA77"], "drafter")):
+            with self.subTest(name):
+                error = outrider("up", "--listen", "tcp://127.0.0.1:*", *words, code=2)[1]
+                self.assertRegex(error, rf"error {name}: .*(--http-cert|CUDA77)")
+                self.assertIn(f"outrider up: outrider-{name}: it cannot serve as it was started", error)
+
     def test_a_crowd_larger_than_usual_has_places(self):
         with Background("bench", "load", "--sessions", "2,70", "--seconds", 60, "--plain") as run:
             roles = run.roles("outrider-coordinator", "outrider-verifier")
