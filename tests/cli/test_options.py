@@ -1,12 +1,14 @@
 """Goal: who knows llama.cpp, vLLM or SGLang is at home at our command line, or is told what to do instead.
 Method: llama.cpp's own list of its options, and those of the others that a server is started with: each is taken, or refused with a sentence
-whose options exist in our programs. What other names mean is seen in texts and in their errors."""
+whose options exist in our programs. What other names mean is seen in texts and in their errors. And names that are of no file or folder."""
 import json
 import re
+import shutil
+import tempfile
 import unittest
 from pathlib import Path
 
-from cli import call, generate, outrider
+from cli import DRAFT, call, generate, outrider
 
 LIST = Path(__file__).with_name("llama_cpp_options.txt").read_text()
 OTHERS = """--host --port --served-model-name --max-model-len --tensor-parallel-size -tp --pipeline-parallel-size -pp --data-parallel-size
@@ -64,6 +66,32 @@ class OtherPrograms(unittest.TestCase):
         for word in ("--n-predict", "--temperature", "--draft-max"):
             self.assertNotIn(word, text)
             self.assertNotIn(word, described("generate"))
+
+
+class Files(unittest.TestCase):
+    """Names that are no name of a file or a folder, and folders and files that are taken for each other."""
+
+    def test_an_empty_name(self):
+        for words in (["generate", "-p", "x", "-m", ""], ["bench", "--prompts="], ["up", "--journal", ""], ["generate", "-f", ""],
+                      ["generate", "-p", "x", "--multi-model", ""], ["model", "inspect", ""], ["model", "convert", "", "out.gguf"], ["keys", "trust", "", ""]):
+            with self.subTest(words):
+                self.assertRegex(outrider(*words, code=2)[1], "(the name of a (file|folder) is|an) empty")
+
+    def test_a_folder_for_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(DRAFT, folder)
+            for words in (["generate", "-f", folder], ["bench", "--prompts", folder], ["bench", "load", "--prompts", folder]):
+                self.assertIn(f"cannot read {folder}: Is a directory", outrider(*words, code=1)[1])
+            for words in (["generate", "-p", "x", "-m", folder], ["up", "-md", folder], ["tokenize", "-m", folder], ["model", "inspect", folder]):
+                self.assertIn(f"of its GGUF files name one, as {folder}/{DRAFT.name}", outrider(*words, code=1)[1])
+            self.assertIn(f"name one, as {folder}/{DRAFT.name}", outrider("doctor", "-m", folder, code=1)[0].decode())
+
+    def test_a_file_for_a_folder(self):
+        for words, told in ((["up", "--listen", "tcp://127.0.0.1:*", "--journal", DRAFT], "is not a folder"), (["bench", "--plots", DRAFT], "Not a directory"),
+                            (["keys", "list", "--keys", DRAFT], "is not a folder"),
+                            (["model", "convert", DRAFT, "out.gguf"], "a GGUF file needs no conversion: give it to -m")):
+            with self.subTest(words):
+                self.assertIn(told, outrider(*words, code=1)[1])
 
 
 if __name__ == "__main__":

@@ -263,6 +263,11 @@ static or_status_t read_common(parser_t *parser, int argc, char **argv)
     return status;
 }
 
+static const char *usage_of(const or_option_program_t *program)
+{
+    return program->usage != NULL ? program->usage : "[options]";
+}
+
 static or_status_t read_command_line(parser_t *parser, int argc, char **argv,
                                      or_option_list_t *rest)
 {
@@ -278,8 +283,10 @@ static or_status_t read_command_line(parser_t *parser, int argc, char **argv,
         } else if (item.option == NULL && rest == NULL) {
             status = or_fail(OR_ERR_INVALID,
                              "'%s' is not an option, and there are no other words: %s %s (--help)",
-                             item.text, parser->program->program,
-                             parser->program->usage != NULL ? parser->program->usage : "[options]");
+                             item.text, parser->program->program, usage_of(parser->program));
+        } else if (item.option == NULL && *item.text == '\0') {
+            status = or_fail(OR_ERR_INVALID, "an empty word makes no sense: %s %s (--help)",
+                             parser->program->program, usage_of(parser->program));
         } else if (item.option == NULL) {
             status = or_options_append(rest, at.argv[at.index - 1]);
         }

@@ -196,6 +196,7 @@ static void nonsense_is_refused_with_a_reason(void **state)
         {{"--size", "-1K"},
          "--size: '-1K' is not a size: a whole number of bytes, or one with K, M, G or T, as 512M"},
         {{"--size", "16777216T"}, "--size: 16777216T is more than 64 bits hold"},
+        {{"-m", ""}, "-m/--model: the name of a file is empty"},
         {{"--plain=maybe"}, "--plain: 'maybe' is not true or false"},
         {{"--tmp", "1"}, "unknown option '--tmp'; the nearest is --temp (--help lists all)"},
         {{"--draft-node=3"},
