@@ -10,7 +10,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "launch/cluster/cache_folder.h"
+#include "common/base/user_folder.h"
+#include "launch/cluster/paths.h"
 #include "launch/model/convert/checkpoint.h"
 #include "launch/model/convert/convert.h"
 
@@ -99,7 +100,7 @@ static or_status_t find(const char *folder, char **out)
     char cache[OR_PATH_BYTES], name[NAME_BYTES];
     content_t content;
     or_status_t status = read_content(folder, &content);
-    status = status != OR_OK ? status : or_cache_folder(cache);
+    status = status != OR_OK ? status : or_user_folder_make(OR_USER_CACHE, cache, sizeof cache);
     if (status != OR_OK) {
         return status;
     }
