@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "common/base/log/log.h"
+#include "common/base/user_folder.h"
 #include "common/gguf/gguf_internal.h"
 #include "common/gguf/packed_internal.h"
 
@@ -53,12 +54,11 @@ or_status_t or_packed_path_beside(const char *path, char packed[OR_PACKED_PATH_B
 // Files of one name in several folders each have their own place.
 or_status_t or_packed_path_cached(const char *path, char packed[OR_PACKED_PATH_BYTES])
 {
-    const char *cache = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
+    char cache[OR_PACKED_PATH_BYTES];
     const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
-    bool given = cache != NULL && cache[0] == '/';
-    if (!given && (home == NULL || home[0] != '/')) {
-        return or_fail(OR_ERR_NOT_FOUND, "there is no cache folder: set XDG_CACHE_HOME or HOME");
+    or_status_t status = or_user_folder_find(OR_USER_CACHE, cache, sizeof cache);
+    if (status != OR_OK) {
+        return status;
     }
     char *full = realpath(path, NULL);
     if (full == NULL) {
@@ -66,9 +66,8 @@ or_status_t or_packed_path_cached(const char *path, char packed[OR_PACKED_PATH_B
     }
     uint64_t place = XXH64(full, strlen(full), 0);
     free(full);
-    return check_length(snprintf(packed, OR_PACKED_PATH_BYTES,
-                                 "%s%s/outrider/%s-%016" PRIx64 ".packed", given ? cache : home,
-                                 given ? "" : "/.cache", name, place));
+    return check_length(
+        snprintf(packed, OR_PACKED_PATH_BYTES, "%s/%s-%016" PRIx64 ".packed", cache, name, place));
 }
 
 or_status_t or_packed_check_wish(const char *wish, uint64_t weights_memory)

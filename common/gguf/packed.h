@@ -61,7 +61,7 @@ or_status_t or_packed_name(const or_gguf_tensor_t *tensor, uint64_t offset,
                            char name[OR_PACKED_NAME_BYTES]);
 
 // Write where the packed form of the file at `path` is looked for: beside it, then in the user's cache folder. OR_ERR_INVALID
-// for a path that is too long; OR_ERR_NOT_FOUND if there is no such folder (XDG_CACHE_HOME, HOME).
+// for a path that is too long; OR_ERR_NOT_FOUND if there is no such folder (user_folder.h).
 or_status_t or_packed_path_beside(const char *path, char packed[OR_PACKED_PATH_BYTES]);
 or_status_t or_packed_path_cached(const char *path, char packed[OR_PACKED_PATH_BYTES]);
 

@@ -1,51 +1,12 @@
 // The journal that an option means, and the folder where it lies if nobody named it.
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/base/log/log.h"
+#include "common/base/user_folder.h"
 #include "coordinator/journal/journal.h"
 
 #define PATH_BYTES 512
-
-// The folder and those above it, as `mkdir -p` makes them.
-static or_status_t make_folders(const char *path)
-{
-    char folder[PATH_BYTES];
-    snprintf(folder, sizeof folder, "%s", path);
-    for (char *at = strchr(folder + 1, '/');; at = strchr(at + 1, '/')) {
-        if (at != NULL) {
-            *at = '\0';
-        }
-        if (mkdir(folder, S_IRWXU) != 0 && errno != EEXIST) {
-            return or_fail(OR_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
-        }
-        if (at == NULL) {
-            return OR_OK;
-        }
-        *at = '/';
-    }
-}
-
-// The XDG base directory specification has it that a relative $XDG_STATE_HOME is none.
-static or_status_t find_folder(char folder[PATH_BYTES])
-{
-    const char *state = getenv("XDG_STATE_HOME");
-    const char *home = getenv("HOME");
-    int length = 0;
-    if (state != NULL && state[0] == '/') {
-        length = snprintf(folder, PATH_BYTES, "%s/outrider", state);
-    } else if (home != NULL && home[0] == '/') {
-        length = snprintf(folder, PATH_BYTES, "%s/.local/state/outrider", home);
-    } else {
-        return or_fail(OR_ERR_IO, "neither XDG_STATE_HOME nor HOME names a folder");
-    }
-    return length < PATH_BYTES
-               ? make_folders(folder)
-               : or_fail(OR_ERR_IO, "the name of the folder for journals is too long");
-}
 
 // "": there is none for this endpoint.
 static or_status_t usual_path(const char *endpoint, char path[PATH_BYTES])
@@ -58,7 +19,7 @@ static or_status_t usual_path(const char *endpoint, char path[PATH_BYTES])
         path[0] = '\0';
         return OR_OK;
     }
-    or_status_t status = find_folder(folder);
+    or_status_t status = or_user_folder_make(OR_USER_STATE, folder, sizeof folder);
     if (status != OR_OK) {
         return status;
     }

@@ -13,14 +13,7 @@ static const char *const listed[] = {
 
 static const or_option_t table[] = {
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Models and place"},
-    {"model", "m", OR_OPTION_STRING, AT(model), "FILE",
-     "target model (GGUF); the demonstration pair if not given"},
-    {"model-draft", "md", OR_OPTION_STRING, AT(draft_model), "FILE",
-     "draft model; any vocabulary will do"},
-    {"multi-model", NULL, OR_OPTION_LIST, AT(multi_models), "FILE",
-     "a further draft model, of the first one's vocabulary, for the method multi"},
-    {"acceptance-file", NULL, OR_OPTION_STRING, AT(acceptance_file), "FILE",
-     "where the drafter remembers how often guesses are accepted (sequoia, calibrated dyspec)"},
+    {.type = OR_OPTION_PART, .offset = AT(models), .part = or_cluster_model_options},
     {"connect", NULL, OR_OPTION_STRING, AT(connect), "ENDPOINT",
      "use the coordinator there instead of a local cluster; -m and -md then only tell the models' "
      "sizes"},
@@ -28,8 +21,7 @@ static const or_option_t table[] = {
     {"padding", NULL, OR_OPTION_FLAG, AT(padding), NULL,
      "messages of an encrypted connection have one of a few sizes, so that sizes tell nothing"},
     {"owner", NULL, OR_OPTION_STRING, AT(owner), "NAME", "whose requests these are"},
-    OR_SIZE_OPTIONS(or_bench_config_t),
-    {.type = OR_OPTION_PART, .offset = AT(target), .part = or_target_options},
+    {.type = OR_OPTION_PART, .offset = AT(models), .part = or_cluster_run_options},
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Texts"},
     {"prompts", NULL, OR_OPTION_STRING, AT(prompts), "FILE",
      "JSON lines with \"turns\" and \"category\" (Spec-Bench) or \"prompt\"; a handful of our own "
@@ -115,7 +107,7 @@ or_bench_config_t or_bench_config_default(void)
     or_parameters_t parameters = or_parameters_default();
     parameters.policy =
         (char *)"fixed"; // methods are compared by the trees that they were asked for
-    return (or_bench_config_t){.target = or_target_options_default(),
+    return (or_bench_config_t){.models = or_cluster_models_default(),
                                .padding = true,
                                .predict = 64,
                                .temperatures = (char *)"0,1",
@@ -156,7 +148,11 @@ static or_status_t check_numbers(const or_bench_config_t *config)
         return or_fail(OR_ERR_INVALID, "-s/--seed: %" PRIu64 " is too large", config->seed);
     }
     or_generate_request_t request;
-    or_status_t status = or_target_options_check(&config->target, config->connect);
+    or_cluster_models_t models = config->models;
+    if (config->connect != NULL) {
+        models.model = models.draft_model = NULL; // they tell the sizes of those that run there
+    }
+    or_status_t status = or_cluster_models_check(&models, config->connect);
     return status == OR_OK
                ? or_parameters_values(&config->parameters, or_name_option, &request, NULL)
                : status;

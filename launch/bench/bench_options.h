@@ -3,20 +3,16 @@
 
 #include "common/base/options/options.h"
 #include "launch/bench/bench_plan.h"
-#include "launch/cluster/target_options.h"
+#include "launch/cluster/cluster_models.h"
 #include "proto/keys/keys.h"
 #include "proto/wire/parameters.h"
 
 typedef struct {
-    char *model, *draft_model;
-    or_option_list_t multi_models;
-    char *acceptance_file;
+    or_cluster_models_t models; // of a local cluster
     char *connect;
     char *owner;
     or_key_options_t keys;
     bool padding;
-    uint32_t context, threads, draft_threads;
-    or_target_options_t target;
     char *prompts, *categories;
     uint32_t prompt_limit;
     uint32_t predict;

@@ -49,12 +49,12 @@ static or_status_t measure_models(const or_bench_config_t *config, double *ratio
     double target;
     double draft;
     *ratio = (double)NAN;
-    if (config->model == NULL || config->draft_model == NULL) {
+    if (config->models.model == NULL || config->models.draft_model == NULL) {
         return OR_OK;
     }
-    or_status_t status = count_parameters(config->model, &target);
+    or_status_t status = count_parameters(config->models.model, &target);
     if (status == OR_OK) {
-        status = count_parameters(config->draft_model, &draft);
+        status = count_parameters(config->models.draft_model, &draft);
     }
     if (status == OR_OK && target > 0) {
         *ratio = draft / target;
@@ -66,21 +66,13 @@ static or_status_t start_cluster(bench_t *bench)
 {
     const or_bench_config_t *config = bench->config;
     if (config->synthetic != NULL) {
-        return or_synthetic_start(&bench->dist, config->model, config->log_level, config->verbose,
-                                  &bench->synthetic, &bench->endpoint);
+        return or_synthetic_start(&bench->dist, config->models.model, config->log_level,
+                                  config->verbose, &bench->synthetic, &bench->endpoint);
     }
     const or_cluster_config_t local = {.announce = stderr,
-                                       .model = config->model,
-                                       .draft_model = config->draft_model,
-                                       .multi_models = config->multi_models.items,
-                                       .multi_model_count = config->multi_models.count,
-                                       .acceptance_file = config->acceptance_file,
-                                       .threads = config->threads,
-                                       .draft_threads = config->draft_threads,
-                                       .context = config->context,
+                                       .models = &config->models,
                                        .sessions_max = OR_CLUSTER_SESSIONS_OWN,
                                        .queue_max = OR_CLUSTER_QUEUE,
-                                       .target = &config->target,
                                        .log_level = config->log_level,
                                        .show_logs = config->verbose};
     or_status_t status = or_cluster_start(&local, &bench->cluster);
@@ -131,7 +123,7 @@ static or_status_t prepare(bench_t *bench)
                                    .depth = config->parameters.request.draft_depth,
                                    .distribution_entries = config->distribution_entries,
                                    .temperatures = synthetic ? "1" : config->temperatures,
-                                   .multi = config->multi_models.count > 0,
+                                   .multi = config->models.multi_models.count > 0,
                                    .calibrated = config->parameters.request.draft_calibrated,
                                    .allow_lossy = config->parameters.request.allow_lossy};
     bench->dist = (or_synthetic_distribution_t){
@@ -154,7 +146,8 @@ static or_status_t prepare(bench_t *bench)
                                        &bench->results);
     }
     if (status == OR_OK && config->connect == NULL) {
-        status = or_models_choose(&bench->config->model, &bench->config->draft_model, synthetic);
+        status = or_models_choose(&bench->config->models.model, &bench->config->models.draft_model,
+                                  synthetic);
     }
     if (status == OR_OK) {
         status = or_bench_output_check(config);
@@ -169,14 +162,14 @@ static or_status_t prepare(bench_t *bench)
 static or_status_t print(const bench_t *bench, double size_ratio)
 {
     const or_bench_config_t *config = bench->config;
-    const or_bench_output_t output = {.results = &bench->results,
-                                      .prompts = &bench->prompts,
-                                      .config = config,
-                                      .outcome = &bench->outcome,
-                                      .target = config->model != NULL ? config->model : "",
-                                      .draft =
-                                          config->draft_model != NULL ? config->draft_model : "",
-                                      .size_ratio = size_ratio};
+    const or_bench_output_t output = {
+        .results = &bench->results,
+        .prompts = &bench->prompts,
+        .config = config,
+        .outcome = &bench->outcome,
+        .target = config->models.model != NULL ? config->models.model : "",
+        .draft = config->models.draft_model != NULL ? config->models.draft_model : "",
+        .size_ratio = size_ratio};
     return or_bench_output(&output);
 }
 

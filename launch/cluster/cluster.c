@@ -29,10 +29,15 @@
 
 // ---- what children say ----
 
+static int exit_code(int wait_status)
+{
+    return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
+}
+
 // Did the child end for a reason that no new start mends: refused, or its options are wrong?
 static bool is_hopeless(int wait_status)
 {
-    int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
+    int code = exit_code(wait_status);
     return code == OR_EXIT_REFUSED || code == OR_EXIT_USAGE;
 }
 
@@ -70,7 +75,8 @@ static or_status_t fail_ended(const or_process_t *child, int wait_status)
                      "it cannot serve as it was started; its log says why");
         }
         put_in_our_words(child, sentence, ours, sizeof ours);
-        return or_fail(OR_ERR_MISMATCH, "%s: %s", child->name, ours);
+        return or_fail(exit_code(wait_status) == OR_EXIT_USAGE ? OR_ERR_INVALID : OR_ERR_MISMATCH,
+                       "%s: %s", child->name, ours);
     }
     or_process_describe_end(child, wait_status, sentence, sizeof sentence);
     return or_fail(OR_ERR_UNREACHABLE, "%s", sentence);
@@ -194,20 +200,20 @@ static void announce(const or_cluster_t *cluster, FILE *out)
     const or_process_t *children = cluster->children;
     fprintf(out, "coordinator (pid %d) on %s, verifier (pid %d", (int)children[COORDINATOR].pid,
             cluster->endpoint, (int)children[VERIFIER].pid);
-    if (cluster->config.target->ranks > 1) {
-        fprintf(out, ", %" PRIu32 " ranks", cluster->config.target->ranks);
+    if (cluster->config.models->ranks > 1) {
+        fprintf(out, ", %" PRIu32 " ranks", cluster->config.models->ranks);
     }
-    fprintf(out, ") with %s", basename(cluster->config.model));
-    if (cluster->config.draft_model != NULL) {
+    fprintf(out, ") with %s", basename(cluster->config.models->model));
+    if (cluster->config.models->draft_model != NULL) {
         fprintf(out, ", drafter (pid %d) with %s", (int)children[DRAFTER].pid,
-                basename(cluster->config.draft_model));
+                basename(cluster->config.models->draft_model));
     }
     fputc('\n', out);
 }
 
 or_status_t or_cluster_start(const or_cluster_config_t *config, or_cluster_t **cluster_p)
 {
-    if (config->multi_model_count > OR_CLUSTER_MODELS_MAX) {
+    if (config->models->multi_models.count > OR_CLUSTER_MODELS_MAX) {
         return or_fail(OR_ERR_INVALID, "--multi-model: at most %u further models are possible",
                        OR_CLUSTER_MODELS_MAX);
     }
@@ -229,7 +235,7 @@ or_status_t or_cluster_start(const or_cluster_config_t *config, or_cluster_t **c
     if (status == OR_OK) {
         status = start_worker(cluster, VERIFIER);
     }
-    if (status == OR_OK && config->draft_model != NULL) {
+    if (status == OR_OK && config->models->draft_model != NULL) {
         status = start_worker(cluster, DRAFTER);
     }
     if (status != OR_OK) {
@@ -274,7 +280,7 @@ void or_cluster_stop(or_cluster_t **cluster_p, int64_t patience_ns)
         return;
     }
     pass_on_warnings(cluster);
-    if (cluster->config.target->ranks > 1 && patience_ns < MPIRUN_PATIENCE_NS) {
+    if (cluster->config.models->ranks > 1 && patience_ns < MPIRUN_PATIENCE_NS) {
         patience_ns = MPIRUN_PATIENCE_NS;
     }
     or_process_stop_all(cluster->children, CHILD_COUNT, patience_ns);

@@ -12,8 +12,8 @@
 #include <stdio.h>
 
 #include "common/base/status.h"
+#include "launch/cluster/cluster_models.h"
 #include "launch/cluster/http_options.h"
-#include "launch/cluster/target_options.h"
 
 typedef struct {
     FILE *announce; // where one line says who runs where, once it runs; NULL: nowhere
@@ -22,23 +22,15 @@ typedef struct {
     // Further endpoints, for other machines: encrypted, unless `encrypt` is "off". At most OR_CLUSTER_OUTER_MAX.
     char *const *outer;
     size_t outer_count;
-    const char *encrypt;     // NULL: "auto"
-    const char *model;       // target
-    const char *draft_model; // NULL: no drafter
-    // Further draft models, for --draft-method multi; at most OR_CLUSTER_MODELS_MAX.
-    char *const *multi_models;
-    size_t multi_model_count;
-    const char *acceptance_file; // the drafter's; NULL: none
-    uint32_t threads;            // of the verifier's ranks together; 0: its own choice
-    uint32_t draft_threads;
-    uint32_t context;                  // 0: what the models were made for
-    uint32_t sessions_max;             // at a time, of coordinator, verifier and drafter alike
-    uint32_t owner_sessions_max;       // of these, one owner's; 0: as many as there are
-    uint32_t queue_max;                // requests that wait for a place
-    const char *journal;               // the coordinator's; NULL: none
-    uint64_t memory_max, journal_max;  // bytes that it keeps; 0: as many as it usually does
-    const or_target_options_t *target; // borrowed until stop
-    const or_http_options_t *http;     // borrowed; NULL: no HTTP
+    const char *encrypt; // NULL: "auto"
+    // Borrowed until stop. It has a target; without a draft model there is no drafter.
+    const or_cluster_models_t *models;
+    uint32_t sessions_max;            // at a time, of coordinator, verifier and drafter alike
+    uint32_t owner_sessions_max;      // of these, one owner's; 0: as many as there are
+    uint32_t queue_max;               // requests that wait for a place
+    const char *journal;              // the coordinator's; NULL: none
+    uint64_t memory_max, journal_max; // bytes that it keeps; 0: as many as it usually does
+    const or_http_options_t *http;    // borrowed; NULL: no HTTP
     const char *log_level;
     const char *log_format; // NULL: "text"
     // The children's logs go to our standard error; else they are kept, and quoted when a child fails, or takes the CPU
@@ -47,7 +39,7 @@ typedef struct {
     bool restart; // each of them, with a growing pause, when it ends
 } or_cluster_config_t;
 
-#define OR_CLUSTER_MODELS_MAX 7u
+#define OR_CLUSTER_MODELS_MAX 7u // multi_models
 #define OR_CLUSTER_OUTER_MAX 8u
 #define OR_CLUSTER_SESSIONS 64u      // sessions_max, unless more are asked for
 #define OR_CLUSTER_SESSIONS_OWN 2u   // of who writes one text at a time, and keeps the last
@@ -57,7 +49,7 @@ typedef struct {
 typedef struct or_cluster or_cluster_t;
 
 // Strings of `config` are borrowed until stop. Returns when the coordinator listens. OR_ERR_IO,
-// OR_ERR_NOT_FOUND, OR_ERR_UNREACHABLE (a child ended at once: its last words), OR_ERR_INVALID.
+// OR_ERR_NOT_FOUND, OR_ERR_UNREACHABLE (a child ended at once: its last words), OR_ERR_INVALID (the coordinator's options, too).
 or_status_t or_cluster_start(const or_cluster_config_t *config, or_cluster_t **cluster_p);
 // End all children and reap them: those that have not ended in order after `patience_ns` are
 // killed. NULL is fine.
@@ -73,6 +65,7 @@ const char *or_cluster_http(const or_cluster_t *cluster);
 // verifier or coordinator.
 // OR_ERR_UNREACHABLE if the coordinator or the verifier ended. With `restart` that is so only after several starts of the
 // coordinator that failed, or of the verifier without ever joining. Also if the drafter ended before it was of any use
-// (`useful` false): its file or options are wrong. OR_ERR_MISMATCH with the coordinator's sentence if it refused one of them.
+// (`useful` false): its file or options are wrong. OR_ERR_MISMATCH with the coordinator's sentence if it refused one of them,
+// OR_ERR_INVALID with a child's own if its options are wrong.
 // A drafter that had served before is warned of as a lost one.
 or_status_t or_cluster_check(or_cluster_t *cluster, bool useful);

@@ -104,7 +104,7 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
         return or_fail(OR_ERR_IO, "cannot create a pipe: %s", strerror(errno));
     }
     snprintf(ready_fd, sizeof ready_fd, "%d", ready[1]);
-    add(&args, "-m", config->model);
+    add(&args, "-m", config->models->model);
     // A coordinator that is started again listens where the last one did: clients and workers look for it there.
     const char *listen = config->listen != NULL ? config->listen : "tcp://127.0.0.1:*";
     add(&args, "--listen", cluster->endpoint[0] != '\0' ? cluster->endpoint : listen);
@@ -131,7 +131,7 @@ static or_status_t start_coordinator(or_cluster_t *cluster)
         add(&args, "--http", cluster->http);
     }
     // The first rounds of a text wait for a drafter that is still loading its model.
-    if (config->draft_model != NULL && !config->restart) {
+    if (config->models->draft_model != NULL && !config->restart) {
         add(&args, "--expect-drafter", NULL);
     }
     or_status_t status =
@@ -172,26 +172,26 @@ static void add_common(or_cluster_t *cluster, args_t *args, const char *model, u
     add(args, "--log-level", cluster->config.log_level);
     add(args, "--log-format", log_format(&cluster->config));
     add_number(args, "-t", threads);
-    add_number(args, "-c", cluster->config.context);
+    add_number(args, "-c", cluster->config.models->context);
     add_number(args, "--sessions-max", cluster->config.sessions_max);
 }
 
 static or_status_t start_drafter(or_cluster_t *cluster)
 {
-    const or_cluster_config_t *config = &cluster->config;
+    const or_cluster_models_t *models = cluster->config.models;
     args_t args = {0};
-    add_common(cluster, &args, config->draft_model, config->draft_threads);
-    add_cpus(&args, &config->target->draft_cpus);
-    add_gpu(&args, &config->target->draft_gpu);
-    add_packed(&args, config->target->draft_packed);
-    for (size_t i = 0; i < config->multi_model_count; i++) {
-        add(&args, "--multi-model", config->multi_models[i]);
+    add_common(cluster, &args, models->draft_model, models->draft_threads);
+    add_cpus(&args, &models->draft_cpus);
+    add_gpu(&args, &models->draft_gpu);
+    add_packed(&args, models->draft_packed);
+    for (size_t i = 0; i < models->multi_models.count; i++) {
+        add(&args, "--multi-model", models->multi_models.items[i]);
     }
-    if (config->acceptance_file != NULL) {
-        add(&args, "--acceptance-file", config->acceptance_file);
+    if (models->acceptance_file != NULL) {
+        add(&args, "--acceptance-file", models->acceptance_file);
     }
     return or_process_start(&cluster->children[DRAFTER], "outrider-drafter", args.words,
-                            config->show_logs, -1);
+                            cluster->config.show_logs, -1);
 }
 
 // Add mpirun's own options. It ends its ranks at once: they have nothing to save.
@@ -212,7 +212,7 @@ static or_status_t start_verifier(or_cluster_t *cluster)
 {
     static const char name[] = "outrider-verifier";
     const or_cluster_config_t *config = &cluster->config;
-    const or_target_options_t *target = config->target;
+    const or_cluster_models_t *target = config->models;
     char program[OR_PATH_BYTES], mpirun[OR_PATH_BYTES];
     args_t args = {0};
     bool several = target->ranks > 1;
@@ -224,8 +224,8 @@ static or_status_t start_verifier(or_cluster_t *cluster)
     if (status != OR_OK) {
         return status;
     }
-    uint32_t share = config->threads / target->ranks;
-    add_common(cluster, &args, config->model, config->threads > 0 && share == 0 ? 1 : share);
+    uint32_t share = target->threads / target->ranks;
+    add_common(cluster, &args, target->model, target->threads > 0 && share == 0 ? 1 : share);
     add_cpus(&args, &target->cpus);
     add_gpu(&args, &target->gpu);
     add_packed(&args, target->packed);

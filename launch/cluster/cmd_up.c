@@ -22,13 +22,12 @@
 #define END_PATIENCE_NS (3 * OR_NS_PER_S) // for the children to end in order
 
 typedef struct {
-    char *model, *draft_model, *acceptance_file, *log_level, *log_format, *journal;
+    char *log_level, *log_format, *journal;
     char *encrypt, *keys;
-    or_option_list_t listen, multi_models;
-    uint32_t threads, draft_threads, context;
+    or_option_list_t listen;
     uint32_t sessions_max, owner_sessions_max, queue_max;
     uint64_t memory_max, journal_max;
-    or_target_options_t target;
+    or_cluster_models_t models;
     or_http_options_t http;
     bool plain;
 } config_t;
@@ -43,22 +42,10 @@ static const or_option_t table[] = {
      "auto: everywhere but on loopback; off: nowhere, for networks that nobody else is on"},
     {"keys", NULL, OR_OPTION_STRING, offsetof(config_t, keys), "DIR",
      "the key folder; ~/.config/outrider if not given"},
-    {"model", "m", OR_OPTION_STRING, offsetof(config_t, model), "FILE",
-     "target model (GGUF); the demonstration pair if not given"},
-    {"model-draft", "md", OR_OPTION_STRING, offsetof(config_t, draft_model), "FILE",
-     "draft model; any vocabulary will do"},
-    {"multi-model", NULL, OR_OPTION_LIST, offsetof(config_t, multi_models), "FILE",
-     "a further draft model, of the first one's vocabulary, for --draft-method multi"},
-    {"acceptance-file", NULL, OR_OPTION_STRING, offsetof(config_t, acceptance_file), "FILE",
-     "where the drafter remembers how often guesses are accepted (sequoia, calibrated dyspec)"},
+    {.type = OR_OPTION_PART,
+     .offset = offsetof(config_t, models),
+     .part = or_cluster_model_options},
     {"plain", NULL, OR_OPTION_FLAG, offsetof(config_t, plain), NULL, "no drafter"},
-    {"ctx-size", "c", OR_OPTION_UINT32, offsetof(config_t, context), "N",
-     "context in tokens; 0: what the models were made for, or there is memory for",
-     .bounds = OR_CONTEXT_BOUNDS},
-    {"threads", "t", OR_OPTION_UINT32, offsetof(config_t, threads), "N",
-     "threads of the target; 0: one a CPU it may use", .bounds = OR_THREADS_BOUNDS},
-    {"threads-draft", "td", OR_OPTION_UINT32, offsetof(config_t, draft_threads), "N",
-     "threads of the draft model; 0: one a CPU it may use", .bounds = OR_THREADS_BOUNDS},
     {"sessions-max", NULL, OR_OPTION_UINT32, offsetof(config_t, sessions_max), "N",
      "requests served at a time, at most; others wait, the owner with the fewest at work first"},
     {"owner-sessions-max", NULL, OR_OPTION_UINT32, offsetof(config_t, owner_sessions_max), "N",
@@ -73,7 +60,7 @@ static const or_option_t table[] = {
      "no owner may have more of it than is free; 0: 128M"},
     {"journal-max", NULL, OR_OPTION_SIZE, offsetof(config_t, journal_max), "BYTES",
      "the same in the journal; 0: 64M"},
-    {.type = OR_OPTION_PART, .offset = offsetof(config_t, target), .part = or_target_options},
+    {.type = OR_OPTION_PART, .offset = offsetof(config_t, models), .part = or_cluster_run_options},
     OR_HTTP_OPTIONS(config_t, http),
     {"log-level", NULL, OR_OPTION_STRING, offsetof(config_t, log_level), "LEVEL",
      "error, warn, info, debug or trace"},
@@ -115,7 +102,7 @@ static or_status_t check(const config_t *config)
     const char *template = config->http.chat_template;
     const or_chat_t *chat;
     or_status_t status = template != NULL ? or_chat_by_name(template, &chat) : OR_OK;
-    return status == OR_OK ? or_target_options_check(&config->target, NULL) : status;
+    return status == OR_OK ? or_cluster_models_check(&config->models, NULL) : status;
 }
 
 // The coordinator listens on loopback for our own processes, and on other addresses. A list may have either kind first.
@@ -174,8 +161,9 @@ static or_status_t print_status(const config_t *config, const places_t *places,
            "  target    %s\n"
            "  drafter   %s\n\n"
            "  write     outrider generate --connect %s -p \"Once upon a time\"\n\n",
-           or_cluster_endpoint(cluster), basename(config->model),
-           config->draft_model != NULL ? basename(config->draft_model) : "none (plain decoding)",
+           or_cluster_endpoint(cluster), basename(config->models.model),
+           config->models.draft_model != NULL ? basename(config->models.draft_model)
+                                              : "none (plain decoding)",
            or_cluster_endpoint(cluster));
     if (or_cluster_http(cluster)[0] != '\0') {
         const char *scheme = config->http.cert_file != NULL ? "https" : "http";
@@ -199,21 +187,13 @@ static or_status_t serve(const config_t *config)
                                        .outer = places.outer,
                                        .outer_count = places.outer_count,
                                        .encrypt = config->encrypt,
-                                       .model = config->model,
-                                       .draft_model = config->draft_model,
-                                       .multi_models = config->multi_models.items,
-                                       .multi_model_count = config->multi_models.count,
-                                       .acceptance_file = config->acceptance_file,
-                                       .threads = config->threads,
-                                       .draft_threads = config->draft_threads,
-                                       .context = config->context,
+                                       .models = &config->models,
                                        .sessions_max = config->sessions_max,
                                        .owner_sessions_max = config->owner_sessions_max,
                                        .queue_max = config->queue_max,
                                        .memory_max = config->memory_max,
                                        .journal_max = config->journal_max,
                                        .journal = config->journal,
-                                       .target = &config->target,
                                        .http = &config->http,
                                        .log_level = config->log_level,
                                        .log_format = config->log_format,
@@ -239,7 +219,7 @@ static int run(int argc, char **argv)
     config_t config = {.encrypt = (char *)"auto",
                        .sessions_max = OR_CLUSTER_SESSIONS,
                        .queue_max = OR_CLUSTER_QUEUE,
-                       .target = or_target_options_default(),
+                       .models = or_cluster_models_default(),
                        .log_level = (char *)"info",
                        .log_format = (char *)"text"};
     int code;
@@ -254,20 +234,19 @@ static int run(int argc, char **argv)
         status = check(&config);
     }
     if (status == OR_OK) {
-        status = or_models_choose(&config.model, &config.draft_model, config.plain);
+        status = or_models_choose(&config.models.model, &config.models.draft_model, config.plain);
     }
     if (status == OR_OK) {
-        status = or_checkpoint_resolve_all(config.multi_models.items, config.multi_models.count);
+        status = or_checkpoint_resolve_all(config.models.multi_models.items,
+                                           config.models.multi_models.count);
     }
-    code = or_command_code(status);
     if (config.keys != NULL) {
         setenv("OUTRIDER_KEYS", config.keys, 1); // our children's, too
     }
     if (status == OR_OK) {
         status = serve(&config);
-        code = OR_EXIT_FAILURE;
     }
-    return or_command_end(&program, &config, NULL, status, code);
+    return or_command_end(&program, &config, NULL, status, or_command_code(status));
 }
 
 const or_command_t or_up_command = {"up", run, "run a local cluster in the foreground"};

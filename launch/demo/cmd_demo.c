@@ -222,13 +222,14 @@ static or_status_t prepare(demo_t *demo)
     generate->prompt = config->prompt;
     generate->predict = config->predict;
     generate->seed = config->seed;
-    generate->threads = config->threads;
+    generate->models.threads = config->threads;
     generate->ignore_end = true; // both texts are as long as asked for
     generate->json = config->json;
     or_status_t status = or_command_check_threads("-t/--threads", config->threads);
     status = status != OR_OK ? status
                              : or_generate_request_make(generate, &demo->texts[DRAFTED].request);
-    status = status != OR_OK ? status : or_models_choose(&source, &generate->draft_model, false);
+    status =
+        status != OR_OK ? status : or_models_choose(&source, &generate->models.draft_model, false);
     status = status != OR_OK
                  ? status
                  : or_demo_target_find(
@@ -236,7 +237,7 @@ static or_status_t prepare(demo_t *demo)
                        &demo->target);
     free(source);
     if (status == OR_OK) {
-        generate->model = demo->target.path;
+        generate->models.model = demo->target.path;
         demo->texts[PLAIN].request = demo->texts[DRAFTED].request;
         demo->texts[PLAIN].request.plain = true;
         demo->texts[PLAIN].demo = demo->texts[DRAFTED].demo = demo;
@@ -273,7 +274,7 @@ static int run(int argc, char **argv)
         or_report_fini(&demo.texts[i].report);
     }
     or_generate_request_free(&demo.texts[DRAFTED].request);
-    free(demo.generate.draft_model);
+    free(demo.generate.models.draft_model);
     return or_command_end(&program, &config, NULL, status, code);
 }
 

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "common/base/memory.h"
-#include "launch/cluster/cache_folder.h"
+#include "common/base/user_folder.h"
+#include "launch/cluster/paths.h"
 #include "launch/model/inflate.h"
 #include "launch/model/weight_writer.h"
 
@@ -127,7 +128,7 @@ or_status_t or_demo_target_find(const char *source, const or_demo_wish_t *wish,
     status = status != OR_OK ? status : or_weight_type_parse("--type", wish->type, &type);
     status = status != OR_OK ? status : plan(source, job.parameters, &wanted);
     status = status != OR_OK ? status : check_memory(wanted.plan.parameters, type);
-    status = status != OR_OK ? status : or_cache_folder(folder);
+    status = status != OR_OK ? status : or_user_folder_make(OR_USER_CACHE, folder, sizeof folder);
     if (status != OR_OK) {
         return status;
     }

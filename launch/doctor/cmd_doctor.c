@@ -42,10 +42,10 @@ static const or_option_program_t program = {
                 "  outrider doctor -md draft.gguf --connect tcp://10.0.0.1:5577",
 };
 
-// Convert a checkpoint. What is none is left to the check of the file.
+// Convert a checkpoint. What is no folder is left to the check of the file.
 static bool resolve(or_doctor_t *doctor, char **path)
 {
-    if (*path == NULL || !or_checkpoint_is(*path) || or_checkpoint_resolve(path) == OR_OK) {
+    if (or_checkpoint_resolve(path) == OR_OK) {
         return true;
     }
     or_doctor_begin_group(doctor, "models");

@@ -29,7 +29,7 @@ typedef struct {
     const char *role;    // "target", "draft"
     const char *path;    // borrowed; NULL: there is none
     bool given;          // named by the user, so what a coordinator has must fit it
-    uint64_t memory;     // bytes for its weights and the cache of one context; 0: not known
+    uint64_t memory;     // bytes for its weights, one context's cache and a pass; 0: not known
     uint64_t pass_bytes; // or_model_pass_bytes
     uint64_t vocab_hash; // 0: not known
     uint32_t vocab_size;

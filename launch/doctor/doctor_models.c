@@ -137,7 +137,7 @@ static void check_weights(or_doctor_t *doctor, or_doctor_model_t *model, const o
         return;
     }
     const uint64_t bytes = or_model_weights_bytes(gguf), cache = model->memory;
-    model->memory += bytes;
+    model->memory += bytes + model->pass_bytes;
     or_doctor_say(doctor, OR_CHECK_OK, name.text, NULL,
                   "%s in memory (tensors: %s); %s more for the cache of a full context on a CPU",
                   or_doctor_bytes(bytes).text, types, or_doctor_bytes(cache).text);

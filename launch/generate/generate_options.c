@@ -17,16 +17,7 @@
 
 const or_option_t or_generate_options[] = {
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Models and place"},
-    {"model", "m", OR_OPTION_STRING, AT(model), "FILE",
-     "target model (GGUF); the demonstration pair if not given"},
-    {"model-draft", "md", OR_OPTION_STRING, AT(draft_model), "FILE",
-     "draft model; any vocabulary will do (--vocab-map); with -m and without it, guesses are "
-     "looked "
-     "up in the text"},
-    {"multi-model", NULL, OR_OPTION_LIST, AT(multi_models), "FILE",
-     "a further draft model, of the first one's vocabulary, for --draft-method multi"},
-    {"acceptance-file", NULL, OR_OPTION_STRING, AT(acceptance_file), "FILE",
-     "where the drafter remembers how often guesses are accepted (sequoia, calibrated dyspec)"},
+    {.type = OR_OPTION_PART, .offset = AT(models), .part = or_cluster_model_options},
     {"connect", NULL, OR_OPTION_STRING, AT(connect), "ENDPOINT",
      "use the coordinator there, e.g. tcp://127.0.0.1:5577, instead of a local cluster"},
     OR_KEY_OPTIONS(or_generate_config_t, keys),
@@ -39,8 +30,7 @@ const or_option_t or_generate_options[] = {
     {"reconnect-wait", NULL, OR_OPTION_UINT32, AT(reconnect_wait_s), "S",
      "with --connect: call a coordinator that fell silent for so long; the text goes on where it "
      "was"},
-    OR_SIZE_OPTIONS(or_generate_config_t),
-    {.type = OR_OPTION_PART, .offset = AT(target), .part = or_target_options},
+    {.type = OR_OPTION_PART, .offset = AT(models), .part = or_cluster_run_options},
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Text"},
     {"prompt", "p", OR_OPTION_STRING, AT(prompt), "TEXT", "what the text begins with"},
     {"file", "f", OR_OPTION_STRING, AT(file), "FILE",
@@ -90,7 +80,7 @@ const or_option_program_t or_generate_program = {
 
 or_generate_config_t or_generate_config_default(void)
 {
-    return (or_generate_config_t){.target = or_target_options_default(),
+    return (or_generate_config_t){.models = or_cluster_models_default(),
                                   .padding = true,
                                   .predict = 128,
                                   .busy_wait_s = OR_REQUESTS_BUSY_WAIT_S,
@@ -227,7 +217,7 @@ or_status_t or_generate_request_make(const or_generate_config_t *config,
 {
     or_generate_request_t made;
     or_shape_t shape;
-    or_status_t status = or_target_options_check(&config->target, config->connect);
+    or_status_t status = or_cluster_models_check(&config->models, config->connect);
     if (status == OR_OK) {
         status = or_parameters_settle(&config->parameters, or_name_option, &made, &shape, NULL);
     }
@@ -277,43 +267,30 @@ static bool can_look_up(const or_generate_config_t *config, const or_generate_re
 {
     bool suits = config->parameters.method == NULL ||
                  !or_draft_method_has(request->draft_method, OR_DRAFT_ASKS_MODEL);
-    return suits && config->multi_models.count == 0 &&
+    return suits && config->models.multi_models.count == 0 &&
            or_accept_rule_takes_any_guess(request->accept_rule);
-}
-
-// None may be named: the text is the target's that runs there, and another name would deceive.
-static or_status_t check_no_models(const or_generate_config_t *config)
-{
-    const char *given = config->model != NULL            ? "-m/--model"
-                        : config->draft_model != NULL    ? "-md/--model-draft"
-                        : config->multi_models.count > 0 ? "--multi-model"
-                                                         : NULL;
-    return given == NULL ? OR_OK
-                         : or_fail(OR_ERR_INVALID,
-                                   "%s is for a local cluster: with --connect the models run "
-                                   "already; leave it out, or start them with it",
-                                   given);
 }
 
 or_status_t or_generate_choose_models(or_generate_config_t *config, or_generate_request_t *request)
 {
+    or_cluster_models_t *models = &config->models;
     if (config->connect != NULL) {
-        return check_no_models(config);
+        return OR_OK;
     }
     or_status_t status =
-        or_checkpoint_resolve_all(config->multi_models.items, config->multi_models.count);
+        or_checkpoint_resolve_all(models->multi_models.items, models->multi_models.count);
     if (status != OR_OK) {
         return status;
     }
-    bool alone = config->model != NULL && config->draft_model == NULL && !request->plain;
+    bool alone = models->model != NULL && models->draft_model == NULL && !request->plain;
     if (!alone || !can_look_up(config, request)) {
-        return or_models_choose(&config->model, &config->draft_model, request->plain);
+        return or_models_choose(&models->model, &models->draft_model, request->plain);
     }
     // Under this policy the coordinator looks guesses up itself, where that pays: no drafter has to load the target again.
     request->draft_method = OR_DRAFT_NGRAM;
     request->draft_policy = OR_POLICY_AUTO;
     request->draft_ahead = 0;
-    status = or_checkpoint_resolve(&config->model);
+    status = or_checkpoint_resolve(&models->model);
     if (status != OR_OK) {
         return status;
     }

@@ -2,14 +2,12 @@
 #pragma once
 
 #include "common/base/options/options.h"
-#include "launch/cluster/target_options.h"
+#include "launch/cluster/cluster_models.h"
 #include "proto/keys/keys.h"
 #include "proto/wire/parameters.h"
 
 typedef struct {
-    char *model, *draft_model;
-    or_option_list_t multi_models;
-    char *acceptance_file;
+    or_cluster_models_t models; // of a local cluster
     char *connect;
     or_key_options_t keys; // to connect with
     bool padding;
@@ -17,8 +15,6 @@ typedef struct {
     uint32_t busy_wait_s, reconnect_wait_s;
     char *prompt, *file;
     int32_t predict; // -1: until an end token or the context
-    uint32_t context, threads, draft_threads;
-    or_target_options_t target;
     or_parameters_t parameters;
     or_option_list_t logit_bias;
     or_option_list_t stop;
@@ -39,7 +35,7 @@ or_generate_config_t or_generate_config_default(void);
 or_status_t or_generate_request_make(const or_generate_config_t *config,
                                      or_generate_request_t *request);
 void or_generate_request_free(or_generate_request_t *request);
-// Fill in the models of a local cluster, as or_models_choose does; with --connect none may be given. A target of the user's own without a
+// Fill in the models of a local cluster, as or_models_choose does; with --connect there are none. A target of the user's own without a
 // draft model gets a request whose guesses the coordinator looks up in the text, and standard error says so. A request for a
 // method or a rule that needs a draft model is OR_ERR_INVALID then.
 or_status_t or_generate_choose_models(or_generate_config_t *config, or_generate_request_t *request);

@@ -46,17 +46,9 @@ static or_status_t start_cluster(or_writer_t *writer, const or_http_options_t *h
     const or_generate_config_t *config = writer->config;
     // Programs that read --json do not need to know who writes.
     const or_cluster_config_t local = {.announce = config->json ? NULL : stderr,
-                                       .model = config->model,
-                                       .draft_model = config->draft_model,
-                                       .multi_models = config->multi_models.items,
-                                       .multi_model_count = config->multi_models.count,
-                                       .acceptance_file = config->acceptance_file,
-                                       .threads = config->threads,
-                                       .draft_threads = config->draft_threads,
-                                       .context = config->context,
+                                       .models = &config->models,
                                        .sessions_max = OR_CLUSTER_SESSIONS_OWN,
                                        .queue_max = OR_CLUSTER_QUEUE,
-                                       .target = &config->target,
                                        .http = http,
                                        .log_level = config->log_level,
                                        .show_logs = config->verbose};

@@ -109,14 +109,9 @@ static or_status_t start_cluster(load_t *load)
 {
     const or_load_config_t *config = load->config;
     const or_cluster_config_t local = {.announce = stderr,
-                                       .model = config->model,
-                                       .draft_model = config->draft_model,
-                                       .threads = config->threads,
-                                       .draft_threads = config->draft_threads,
-                                       .context = config->context,
+                                       .models = &config->models,
                                        .sessions_max = most_sessions(load),
                                        .queue_max = OR_CLUSTER_QUEUE,
-                                       .target = &config->target,
                                        .log_level = config->log_level,
                                        .show_logs = config->verbose};
     return or_cluster_start(&local, &load->cluster);
@@ -220,7 +215,7 @@ static or_status_t prepare(load_t *load)
         status = or_bench_prompts_read(&choice, &load->prompts);
     }
     if (status == OR_OK && config->connect == NULL) {
-        status = or_models_choose(&load->config->model, &load->config->draft_model,
+        status = or_models_choose(&load->config->models.model, &load->config->models.draft_model,
                                   config->parameters.request.plain);
     }
     if (status == OR_OK && config->json) {

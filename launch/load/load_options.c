@@ -19,12 +19,8 @@ static const or_option_t table[] = {
      "messages of an encrypted connection have one of a few sizes, so that sizes tell nothing"},
     {"owner", NULL, OR_OPTION_STRING, AT(owner), "NAME",
      "whose texts they are: limits and shared prefixes are by owner"},
-    {"model", "m", OR_OPTION_STRING, AT(model), "FILE",
-     "target model (GGUF); the demonstration pair if not given"},
-    {"model-draft", "md", OR_OPTION_STRING, AT(draft_model), "FILE",
-     "draft model; any vocabulary will do"},
-    {.type = OR_OPTION_PART, .offset = AT(target), .part = or_target_options},
-    OR_SIZE_OPTIONS(or_load_config_t),
+    {.type = OR_OPTION_PART, .offset = AT(models), .part = or_cluster_model_options},
+    {.type = OR_OPTION_PART, .offset = AT(models), .part = or_cluster_run_options},
     {NULL, NULL, OR_OPTION_HEADING, 0, NULL, "Load"},
     {"sessions", NULL, OR_OPTION_STRING, AT(sessions), "LIST",
      "how many requests run at once, one measurement each, as 1,4,16,64"},
@@ -69,7 +65,7 @@ const or_option_program_t or_load_program = {
 
 or_load_config_t or_load_config_default(void)
 {
-    or_load_config_t config = {.target = or_target_options_default(),
+    or_load_config_t config = {.models = or_cluster_models_default(),
                                .padding = true,
                                .owner = (char *)"",
                                .sessions = (char *)"1,4,16,64",
@@ -114,7 +110,7 @@ or_status_t or_load_config_check(const or_load_config_t *config, uint32_t steps[
     }
     or_generate_request_t request;
     or_shape_t shape;
-    or_status_t status = or_target_options_check(&config->target, config->connect);
+    or_status_t status = or_cluster_models_check(&config->models, config->connect);
     if (status == OR_OK) {
         status = or_parameters_settle(&config->parameters, or_name_option, &request, &shape, NULL);
     }

@@ -4,17 +4,15 @@
 #include <stdint.h>
 
 #include "common/base/options/options.h"
-#include "launch/cluster/target_options.h"
+#include "launch/cluster/cluster_models.h"
 #include "proto/keys/keys.h"
 #include "proto/wire/parameters.h"
 
 typedef struct {
-    char *model, *draft_model;
+    or_cluster_models_t models; // of a local cluster
     char *connect, *owner;
     or_key_options_t keys;
     bool padding;
-    or_target_options_t target;
-    uint32_t context, threads, draft_threads;
     char *sessions; // as "1,4,16,64"
     uint32_t seconds;
     char *prompts;

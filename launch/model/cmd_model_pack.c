@@ -5,9 +5,10 @@
 
 #include "common/base/clock.h"
 #include "common/base/interrupt.h"
+#include "common/base/user_folder.h"
 #include "common/gguf/packed.h"
 #include "common/model/pack.h"
-#include "launch/cluster/cache_folder.h"
+#include "launch/cluster/paths.h"
 #include "launch/commands.h"
 #include "launch/model/convert/cached.h"
 #include "launch/model/weight_writer.h"
@@ -53,7 +54,7 @@ typedef struct {
 static or_status_t choose_cached(job_t *job)
 {
     char cache[OR_PATH_BYTES];
-    or_status_t status = or_cache_folder(cache);
+    or_status_t status = or_user_folder_make(OR_USER_CACHE, cache, sizeof cache);
     status = status != OR_OK ? status : or_packed_path_cached(job->in, job->out);
     return status != OR_OK ? status : or_model_pack_try(job->out);
 }

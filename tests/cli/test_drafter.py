@@ -49,7 +49,7 @@ class Drafter(unittest.TestCase):
             self.assertRegex(error, r"acceptance\.txt is no acceptance file")
             # Nor is a drafter with wrong options started again and again.
             words = ["--listen", "tcp://127.0.0.1:*", "-m", TARGET, "-md", DRAFT, "--acceptance-file", path]
-            _, error = call("outrider", "up", *words, code=1)
+            _, error = call("outrider", "up", *words, code=2)
             self.assertEqual(error.count("acceptance.txt is no acceptance file"), 1)
             self.assertIn("outrider up: outrider-drafter: it cannot serve as it was started", error)
 

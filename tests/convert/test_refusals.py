@@ -243,7 +243,11 @@ class Refusals(unittest.TestCase):
         index = "model.safetensors.index.json"
         self.refused("cannot open", "/nowhere")
         self.folder.mkdir()
-        self.refused("no config.json")
+        self.refused("no config.json: neither a GGUF file nor a checkpoint")
+        self.refused("is a file, and a checkpoint is a folder; a GGUF file needs no conversion", checkpoints.__file__)
+        for name in ("b.gguf", "a.gguf"):
+            (self.folder / name).touch()
+        self.refused(f"name one, as {self.folder}/a.gguf, which needs no conversion")
         self.checkpoint().joinpath("model.safetensors").unlink()
         self.refused("neither model.safetensors nor")
         (self.folder / "pytorch_model.bin").write_bytes(b"")

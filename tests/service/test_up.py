@@ -15,7 +15,9 @@ import service
 from cli import BIN, DRAFT, TARGET, Background, Cluster, children, generate, of_rest, outrider, wait_until
 
 ROLES = ("outrider-coordinator", "outrider-verifier", "outrider-drafter")
-LOCAL = (["--np", 2], ["--pp", 2], ["--kv-cache-size", "1M"], ["-ctk", "f16"], ["-ctv", "q8_0"], ["--window-slack", 512])
+LOCAL = (["--np", 2], ["--pp", 2], ["--kv-cache-size", "1M"], ["-ctk", "f16"], ["-ctv", "q8_0"], ["--window-slack", 512], ["-c", 128],
+         ["-t", 1], ["-td", 1], ["--multi-model", DRAFT], ["--acceptance-file", "x"])
+FILES = (["-m", TARGET], ["-md", DRAFT])  # which `bench` takes, to tell the sizes of those that run
 NOWHERE = "tcp://127.0.0.1:9"
 SERVED_SECONDS = 11  # a drafter that lived for more than ten seconds was welcomed
 
@@ -66,6 +68,14 @@ class Limits(unittest.TestCase):
         for words in (["--sessions-max", 0], ["--sessions-max", 65537], ["--queue-max", 65537]):
             self.assertIn(words[0], outrider("up", *words, code=2)[1])
 
+    def test_those_that_make_no_sense_to_a_child(self):
+        """Its sentence is in its log, which `up` shows, and the exit code is that of a command line."""
+        for words, name in ((["--http-cert", TARGET], "coordinator"), (["-dev", "CUDA77"], "verifier"), (["-devd", "CUDA77"], "drafter")):
+            with self.subTest(name):
+                error = outrider("up", "--listen", "tcp://127.0.0.1:*", *words, code=2)[1]
+                self.assertRegex(error, rf"error {name}: .*(--http-cert|CUDA77)")
+                self.assertIn(f"outrider up: outrider-{name}: it cannot serve as it was started", error)
+
     def test_a_crowd_larger_than_usual_has_places(self):
         with Background("bench", "load", "--sessions", "2,70", "--seconds", 60, "--plain") as run:
             roles = run.roles("outrider-coordinator", "outrider-verifier")
@@ -105,12 +115,12 @@ class Refused(unittest.TestCase):
 
 class Elsewhere(unittest.TestCase):
     def test_options_of_a_local_cluster(self):
-        for words in LOCAL:
-            for command in (["generate", "-p", "x"], ["bench"], ["bench", "load"]):
-                self.assertIn(words[0], outrider(*command, "--connect", NOWHERE, *words, code=2)[1])
-        for words in (["-m", TARGET], ["-md", DRAFT], ["--multi-model", DRAFT]):
-            for command in (["generate", "-p", "x"], ["chat"]):
-                self.assertIn(words[0], outrider(*command, "--connect", NOWHERE, *words, code=2)[1])
+        """Each is refused with a sentence that says where it belongs."""
+        for command, refused in ((["generate", "-p", "x"], LOCAL + FILES), (["chat"], LOCAL + FILES), (["bench"], LOCAL), (["bench", "load"], LOCAL + FILES)):
+            for words in refused:
+                with self.subTest(command=command, words=words):
+                    error = outrider(*command, "--connect", NOWHERE, *words, code=2)[1]
+                    self.assertRegex(error, rf"{words[0]}\b.* is for a local cluster: .*outrider up")
 
     def test_an_interrupted_text_is_a_line_of_json_too(self):
         with Cluster("--log-level", "error", "--plain") as cluster:

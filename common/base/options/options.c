@@ -95,6 +95,20 @@ static const or_option_t *find(const or_option_program_t *program, const char *n
     return option != NULL ? option : find_in(or_common_options, name, length, short_name);
 }
 
+// The option that other programs call `word`, which has its dashes.
+static const or_option_t *find_other(const or_option_program_t *program, const char *word,
+                                     size_t length)
+{
+    const or_option_t *option = NULL;
+    const char *names = or_options_other_names(word, length);
+    while (option == NULL && names != NULL && *names != '\0') {
+        size_t name = strcspn(names, " ");
+        option = find(program, names, name, false);
+        names += name + (names[name] == ' ');
+    }
+    return option;
+}
+
 static bool is_common(const or_option_t *option)
 {
     return option >= or_common_options &&
@@ -127,6 +141,11 @@ static or_status_t fail_unknown(const or_option_program_t *program, const char *
                                 const char *name)
 {
     nearest_t best = {NULL, false, SIZE_MAX};
+    int length = (int)strcspn(word, "=");
+    const char *advice = or_options_advice(word, (size_t)length);
+    if (advice != NULL) {
+        return or_fail(OR_ERR_INVALID, "there is no %.*s here: %s", length, word, advice);
+    }
     look_nearby(program->table, name, &best);
     look_nearby(or_common_options, name, &best);
     if (!or_options_is_near(name, best.distance)) {
@@ -170,6 +189,9 @@ static or_status_t match_option(const or_option_program_t *program, const char *
         if (!*negated) {
             *option = NULL;
         }
+    }
+    if (*option == NULL) {
+        *option = find_other(program, word, (size_t)(name - word) + length);
     }
     if (*option == NULL) {
         char cut[NAME_MAX_BYTES];
@@ -241,6 +263,11 @@ static or_status_t read_common(parser_t *parser, int argc, char **argv)
     return status;
 }
 
+static const char *usage_of(const or_option_program_t *program)
+{
+    return program->usage != NULL ? program->usage : "[options]";
+}
+
 static or_status_t read_command_line(parser_t *parser, int argc, char **argv,
                                      or_option_list_t *rest)
 {
@@ -256,8 +283,10 @@ static or_status_t read_command_line(parser_t *parser, int argc, char **argv,
         } else if (item.option == NULL && rest == NULL) {
             status = or_fail(OR_ERR_INVALID,
                              "'%s' is not an option, and there are no other words: %s %s (--help)",
-                             item.text, parser->program->program,
-                             parser->program->usage != NULL ? parser->program->usage : "[options]");
+                             item.text, parser->program->program, usage_of(parser->program));
+        } else if (item.option == NULL && *item.text == '\0') {
+            status = or_fail(OR_ERR_INVALID, "an empty word makes no sense: %s %s (--help)",
+                             parser->program->program, usage_of(parser->program));
         } else if (item.option == NULL) {
             status = or_options_append(rest, at.argv[at.index - 1]);
         }

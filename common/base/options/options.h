@@ -10,8 +10,10 @@
 // --config FILE (a JSON object), then what the struct held before, which --help shows as the
 // default. An empty variable counts as absent. A list from a higher place replaces the lower one's;
 // a variable gives it one item. `--name value`, `--name=value`, `-n value`; short names may have
-// several letters, as llama.cpp's -md. An unknown option names the nearest known one if that is
-// near. --help, --help-json and --version are in every program. Not thread safe: main thread, at start-up.
+// several letters, as llama.cpp's -md, and other names of llama.cpp's for an option are taken too.
+// An unknown option names the nearest known one if that is near. Of one that other programs have it
+// says what to do instead (options_foreign.c). --help, --help-json and --version are everywhere.
+// Not thread safe: main thread, at start-up.
 //
 // A table may have parts, which are tables of structs inside the program's. So options that several programs
 // share stand in one table, beside the struct that they fill.

@@ -36,6 +36,11 @@ or_status_t or_options_print_json(const or_option_program_t *program, const void
 // a sentence that begins with `origin` and says what is allowed. OR_ERR_NO_MEMORY.
 or_status_t or_options_store(const or_option_t *option, const char *origin, const char *text,
                              void *config);
+// Names of our options that mean what `word` (with its dashes) means to other programs, with spaces between them; NULL if
+// there are none. The first one that a program has is meant.
+const char *or_options_other_names(const char *word, size_t length);
+// A sentence about what to do instead of an option of other programs that is not here; NULL for other words.
+const char *or_options_advice(const char *word, size_t length);
 // Replace a heap string by a copy of `text`.
 or_status_t or_options_set_string(char **place, const char *text);
 // Add `item` (not copied) to a list.

@@ -196,6 +196,7 @@ static void nonsense_is_refused_with_a_reason(void **state)
         {{"--size", "-1K"},
          "--size: '-1K' is not a size: a whole number of bytes, or one with K, M, G or T, as 512M"},
         {{"--size", "16777216T"}, "--size: 16777216T is more than 64 bits hold"},
+        {{"-m", ""}, "-m/--model: the name of a file is empty"},
         {{"--plain=maybe"}, "--plain: 'maybe' is not true or false"},
         {{"--tmp", "1"}, "unknown option '--tmp'; the nearest is --temp (--help lists all)"},
         {{"--draft-node=3"},
@@ -399,6 +400,47 @@ static void a_table_has_parts(void **state)
     assert_string_equal(or_error_text(), "--before: 10 is not between 1 and 9");
 }
 
+static void other_programs_names_are_taken(void **state)
+{
+    (void)state;
+    outcome_t o = PARSE("--n-predict", "-1", "--temperature=0.5", "--draft-max", "4",
+                        "--reverse-prompt", "x", "--spec-draft-model", "b.gguf");
+    assert_int_equal(o.status, OR_OK);
+    assert_int_equal(o.config.predict, -1);
+    assert_true(o.config.temp == 0.5F);
+    assert_int_equal(o.config.nodes, 4);
+    assert_string_equal(o.config.draft, "b.gguf");
+    assert_int_equal(o.config.stop.count, 1);
+    drop(&o);
+    o = PARSE("--n-predict", "x");
+    assert_int_equal(o.status, OR_ERR_INVALID);
+    assert_string_equal(or_error_text(), "-n/--predict: 'x' is not a whole number");
+    drop(&o);
+    o = PARSE("--usage");
+    assert_int_equal(o.next, OR_OPTIONS_EXIT);
+    drop(&o);
+}
+
+// A name whose option this program does not have is unknown, and so is a word that begins with one.
+static void other_programs_options_are_answered(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"-np", "there is no -np here: outrider up --sessions-max N says "},
+        {"--host=0.0.0.0", "there is no --host here: outrider up --http HOST:PORT says "},
+        {"--no-mmap", "there is no --no-mmap here: outrider model pack "},
+        {"--n-gpu-layers", "unknown option '--n-gpu-layers' (--help "},
+        {"--hos", "unknown option '--hos' (--help "},
+        {"--", "'1' is not an option, "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        outcome_t o = PARSE(cases[i][0], "1");
+        assert_int_equal(o.status, OR_ERR_INVALID);
+        assert_memory_equal(or_error_text(), cases[i][1], strlen(cases[i][1]));
+        drop(&o);
+    }
+}
+
 static void help_and_version_end_the_program(void **state)
 {
     (void)state;
@@ -443,6 +485,8 @@ int main(void)
         cmocka_unit_test(a_variable_may_mean_something_else),
         cmocka_unit_test(numbers_keep_to_their_bounds),
         cmocka_unit_test(a_table_has_parts),
+        cmocka_unit_test(other_programs_names_are_taken),
+        cmocka_unit_test(other_programs_options_are_answered),
         cmocka_unit_test(help_and_version_end_the_program),
         cmocka_unit_test(distance_counts_edits),
     };

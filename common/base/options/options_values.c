@@ -196,6 +196,17 @@ bool or_option_number(const or_option_t *option, const void *config, double *num
 
 // ---- values ----
 
+// The name of a file or a folder is not empty.
+static or_status_t check_name(const or_option_t *option, const char *origin, const char *text)
+{
+    bool folder = strstr(option->arg, "DIR") != NULL;
+    bool file = strstr(option->arg, "FILE") != NULL || strstr(option->arg, "PATH") != NULL;
+    return *text != '\0' || !(folder || file)
+               ? OR_OK
+               : or_fail(OR_ERR_INVALID, "%s: the name of a %s is empty", origin,
+                         folder ? "folder" : "file");
+}
+
 static or_status_t parse_value(const or_option_t *option, const char *origin, const char *text,
                                void *config)
 {
@@ -220,9 +231,11 @@ static or_status_t parse_value(const or_option_t *option, const char *origin, co
     case OR_OPTION_FLOAT:
         return parse_float(origin, text, place);
     case OR_OPTION_STRING:
-        return or_options_set_string(place, text);
+        status = check_name(option, origin, text);
+        return status == OR_OK ? or_options_set_string(place, text) : status;
     case OR_OPTION_LIST:
-        return append_copy(place, text);
+        status = check_name(option, origin, text);
+        return status == OR_OK ? append_copy(place, text) : status;
     case OR_OPTION_HEADING:
     case OR_OPTION_PART:
         break;

@@ -10,7 +10,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "launch/cluster/cache_folder.h"
+#include "common/base/user_folder.h"
+#include "launch/cluster/paths.h"
+#include "launch/model/convert/checkpoint.h"
 #include "launch/model/convert/convert.h"
 
 #define FORM 3u // of the conversion: another one makes old files stale
@@ -81,21 +83,13 @@ static void remove_stale(const char *cache, const char *name, size_t beginning)
     }
 }
 
-bool or_checkpoint_is(const char *path)
-{
-    char config[OR_PATH_BYTES];
-    snprintf(config, sizeof config, "%s/config.json", path);
-    return access(config, F_OK) == 0;
-}
-
 static or_status_t make(const char *folder, const char *out)
 {
     const or_convert_job_t job = {.folder = folder, .out = out, .force = true};
     or_convert_result_t result;
-    if (!or_checkpoint_is(folder)) {
-        return or_fail(OR_ERR_FORMAT,
-                       "%s is a folder with no config.json: neither a GGUF file nor a checkpoint",
-                       folder);
+    or_status_t status = or_checkpoint_check(folder);
+    if (status != OR_OK) {
+        return status;
     }
     fprintf(stderr, "making a GGUF file of %s, once: %s\n", folder, out);
     return or_convert(&job, &result);
@@ -106,7 +100,7 @@ static or_status_t find(const char *folder, char **out)
     char cache[OR_PATH_BYTES], name[NAME_BYTES];
     content_t content;
     or_status_t status = read_content(folder, &content);
-    status = status != OR_OK ? status : or_cache_folder(cache);
+    status = status != OR_OK ? status : or_user_folder_make(OR_USER_CACHE, cache, sizeof cache);
     if (status != OR_OK) {
         return status;
     }

@@ -10,8 +10,6 @@
 
 #include "common/base/status.h"
 
-// Return true for a folder with config.json. Any other folder is neither a model nor a checkpoint.
-bool or_checkpoint_is(const char *path);
 // Replace *path, a heap string, by the file that is made of it, if it is a folder; making it is told on standard error. Errors
 // as or_convert has them, and of the cache folder. *path may be NULL.
 or_status_t or_checkpoint_resolve(char **path);

@@ -1,5 +1,6 @@
 #include "launch/model/convert/checkpoint.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -325,13 +326,56 @@ static or_status_t open_weights(or_checkpoint_t *checkpoint)
 
 // ---- the folder ----
 
+// Copy the name of the folder's first GGUF file; "" if it has none.
+static void find_gguf(const char *folder, char name[NAME_MAX + 1])
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    name[0] = '\0';
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        const char *end = strrchr(entry->d_name, '.');
+        if (end != NULL && strcmp(end, ".gguf") == 0 &&
+            (name[0] == '\0' || strcmp(entry->d_name, name) < 0)) {
+            snprintf(name, NAME_MAX + 1, "%s", entry->d_name);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
+or_status_t or_checkpoint_check(const char *path)
+{
+    char config[PATH_MAX], name[NAME_MAX + 1];
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        return or_fail(OR_ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    }
+    if (!S_ISDIR(info.st_mode)) {
+        return or_fail(OR_ERR_FORMAT,
+                       "%s is a file, and a checkpoint is a folder; a GGUF file needs no "
+                       "conversion: give it to -m, or to `outrider model quantize` for another "
+                       "type",
+                       path);
+    }
+    snprintf(config, sizeof config, "%s/config.json", path);
+    if (access(config, F_OK) == 0) {
+        return OR_OK;
+    }
+    find_gguf(path, name);
+    return name[0] != '\0'
+               ? or_fail(OR_ERR_FORMAT,
+                         "%s has no config.json, so it is no checkpoint; of its GGUF files name "
+                         "one, as %s/%s, which needs no conversion",
+                         path, path, name)
+               : or_fail(OR_ERR_FORMAT,
+                         "%s is a folder with no config.json: neither a GGUF file nor a checkpoint",
+                         path);
+}
+
 static or_status_t open_config(or_checkpoint_t *checkpoint)
 {
     or_status_t status = path_of(checkpoint, "config.json", &checkpoint->config_path);
-    if (status == OR_ERR_NOT_FOUND) {
-        return or_fail(OR_ERR_FORMAT, "%s has no config.json; give the folder of a checkpoint",
-                       checkpoint->folder);
-    }
     return status != OR_OK
                ? status
                : or_json_read_file(checkpoint->config_path, JSON_MAX, &checkpoint->config);
@@ -340,6 +384,10 @@ static or_status_t open_config(or_checkpoint_t *checkpoint)
 or_status_t or_checkpoint_open(const char *folder, bool with_weights,
                                or_checkpoint_t **checkpoint_p)
 {
+    or_status_t status = or_checkpoint_check(folder);
+    if (status != OR_OK) {
+        return status;
+    }
     or_checkpoint_t *checkpoint = calloc(1, sizeof *checkpoint);
     if (checkpoint == NULL || (checkpoint->folder = strdup(folder)) == NULL) {
         free(checkpoint);
@@ -350,9 +398,9 @@ or_status_t or_checkpoint_open(const char *folder, bool with_weights,
         checkpoint->folder[--length] = '\0';
     }
     checkpoint->real = realpath(folder, NULL);
-    or_status_t status = checkpoint->real != NULL
-                             ? OR_OK
-                             : or_fail(OR_ERR_IO, "cannot open %s: %s", folder, strerror(errno));
+    if (checkpoint->real == NULL) {
+        status = or_fail(OR_ERR_IO, "cannot open %s: %s", folder, strerror(errno));
+    }
     if (status == OR_OK) {
         checkpoint->blobs = find_blobs(checkpoint->real);
         status = open_config(checkpoint);

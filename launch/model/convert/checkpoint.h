@@ -10,6 +10,8 @@
 
 typedef struct or_checkpoint or_checkpoint_t;
 
+// Is there a folder with config.json? OR_ERR_IO; OR_ERR_FORMAT says what to do with a file or a folder that is no checkpoint.
+or_status_t or_checkpoint_check(const char *path);
 // Open a folder and all its weights (`with_weights`), or its JSON files only. OR_ERR_IO, OR_ERR_NO_MEMORY; OR_ERR_FORMAT and
 // OR_ERR_UNSUPPORTED name the file and the fault: a file that is missing, a tensor that two files have or none.
 or_status_t or_checkpoint_open(const char *folder, bool with_weights,
