@@ -17,8 +17,8 @@ typedef struct {
     // Products of bytes, each added to something: two operations.
     uint32_t ops_a_round;
     void (*dot)(uint32_t rounds, int32_t *sum);
-    // The same products as canonical arithmetic has them, which is the canonical roof: of each block of 32 weights in Q8_0 their
-    // sum as an integer, made a float, times a product of two scales, added to a chain.
+    // The same products as canonical arithmetic has them, which is the canonical roof. Of each block of 32 weights in Q8_0 the
+    // sum is made a float, and added to a chain times a product of two scales.
     uint32_t ops_a_block_round;
     void (*blocks)(uint32_t rounds, float *sum);
     // Read `lines` cache lines of 64 bytes, aligned so; a multiple of 4.
