@@ -1,6 +1,6 @@
 // kernels_avx512_quant_few - the product of quantised weights and a few rows, compiled twice: with VNNI and without.
 //
-// Few rows compute for about as long as their weights take to be read, so nothing is worth a copy: a block goes from memory
+// Few rows compute for about as long as their weights take to be read, so nothing is worth a copy. A block goes from memory
 // through registers into the chains of its 16 outputs, those of all rows. Panels are read one after the other, each from
 // front to back. In this order of addresses the processor's own prefetchers read ahead. They do not where scales are read
 // before the bytes in front of them, or where two panels are read by turns.
