@@ -1,10 +1,9 @@
 // weights_body - how a tile of a product loads its weights as floats, for tables that compute in vectors; each includes it
 // between its vectors and its tile. Private to kernels.
 //
-// Before the include, that file defines, besides load, load_halves and spread (vector_body.h):
+// Before the include, that file defines WIDTH, vector_t, spread, load, load_halves and load_quants (vector_body.h), and
 //
 //     load_bfloats(x)    WIDTH bfloat16 as floats
-//     load_quants(x)     WIDTH signed bytes as floats
 #pragma once
 
 #include "kernels/quants.h"
