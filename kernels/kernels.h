@@ -52,10 +52,25 @@ typedef struct {
     uint32_t walk_count;
 } or_quant_panels_t;
 
-// A block of K or V where it lies.
+// The types of the numbers of K and V.
+typedef enum {
+    OR_KV_F32,
+    OR_KV_F16, // IEEE halves
+    OR_KV_Q8_0, // bytes; each 32 numbers of one head's vector share a scale, the last ones perhaps fewer
+} or_kv_type_t;
+
+// Return the number of scales of one head's vector of Q8_0.
+static inline size_t or_kv_scales(uint32_t head_dim)
+{
+    return ((size_t)head_dim + OR_QUANT_BLOCK - 1) / OR_QUANT_BLOCK;
+}
+
+// A block of K or V where it lies. Halves are widened exactly; a number of Q8_0 is scale * byte, rounded to a float.
 typedef struct {
-    const void *numbers; // floats, or IEEE halves, which are widened exactly
-    bool halves;
+    const void *numbers; // K [head_dim][32], V [32][head_dim]
+    or_kv_type_t type;
+    const float
+        *scales; // of Q8_0 alone: K [or_kv_scales(head_dim)][32], V [32][or_kv_scales(head_dim)]
     // The memory that is read after this block; NULL: none. It is fetched meanwhile, and decides no bit.
     const void *next;
     size_t next_bytes;

@@ -112,7 +112,7 @@ typedef struct {
     float *queries; // [queries][head_dim]
     float *scores;  // [queries][their stride]
     float *parts; // [queries][head_dim] sums of a part; of a tile that workers share: of each part
-    // The block of a page that was decoded last, where K or V is kept as Q8_0.
+    // The block of a page that was decoded last, or its scales, where K or V is kept as Q8_0.
     float *decoded_keys;           // [head_dim][32]
     float *decoded_values;         // [32][head_dim]
     uint32_t decoded_keys_block;   // UINT32_MAX: none

@@ -91,10 +91,15 @@ ALWAYS_INLINE vector_t load_halves(const uint16_t *x)
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)x));
 }
 
-ALWAYS_INLINE void load_quants(const int8_t *x, vector_t v[2])
+ALWAYS_INLINE vector_t load_bfloats(const uint16_t *x)
 {
-    v[0] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)x)));
-    v[1] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(x + WIDTH))));
+    __m128i narrow = _mm_loadu_si128((const __m128i *)x);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(narrow), 16));
+}
+
+ALWAYS_INLINE vector_t load_quants(const int8_t *x)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)x)));
 }
 
 // ---- activations to integers ----
@@ -151,18 +156,7 @@ ALWAYS_INLINE void quantize_block(const float *x, float inverse, int8_t *quants,
 
 // ---- tiles of a product ----
 
-// Half a strip.
-ALWAYS_INLINE __m256 load_weights(weights_t type, const char *at)
-{
-    if (bytes_of_weight(type) == sizeof(float)) {
-        return load((const float *)at);
-    }
-    __m128i narrow = _mm_loadu_si128((const __m128i *)at);
-    if (type == WEIGHTS_F16) {
-        return _mm256_cvtph_ps(narrow);
-    }
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(narrow), 16));
-}
+#include "kernels/vector/weights_body.h"
 
 // The place that a tile prefetches from while it computes: with each step, a cache line of each strip.
 typedef struct {
@@ -189,6 +183,7 @@ ALWAYS_INLINE void multiply_tile(const product_t *p, weights_t type, uint32_t m,
     const float *x4 = rows > 4 ? x + 4 * x_stride : x;
     float *y = p->y + m * p->y_stride + (size_t)first * STRIP;
     __m256 sums[TILE_SUMS]; // [rows][vectors]
+    __m256 scales[8] = {0};
 #pragma GCC unroll 12
     for (uint32_t j = 0; j < rows * vectors; j++) {
         const float *from = y + j / vectors * p->y_stride + j % vectors * WIDTH;
@@ -198,8 +193,11 @@ ALWAYS_INLINE void multiply_tile(const product_t *p, weights_t type, uint32_t m,
 #pragma GCC unroll 4
         for (uint32_t c = 0; c < strips; c++) {
             _mm_prefetch(next + c * next_apart, _MM_HINT_T0);
-            __m256 low = load_weights(type, w + c * apart);
-            __m256 high = load_weights(type, w + c * apart + WIDTH * bytes_of_weight(type));
+            const char *at = w + c * apart;
+            const char *behind = at + WIDTH * bytes_of_weight(type);
+            __m256 *scale = &scales[2 * c];
+            __m256 low = load_weights(p, type, at, i, first, 2 * c, scale);
+            __m256 high = load_weights(p, type, behind, i, first, 2 * c + 1, scale + 1);
 #pragma GCC unroll 6
             for (uint32_t r = 0; r < rows; r++) {
                 __m256 factor = _mm256_broadcast_ss((r < 4 ? x : x4) + r % 4 * x_stride + i);
@@ -229,21 +227,6 @@ ALWAYS_INLINE fetch_t what_to_fetch(const product_t *p, weights_t type, uint32_t
 
 #define WIDEST(rows) ((rows) == 1 ? 4u : (rows) == 2 ? 2u : 1u)
 #include "kernels/vector/tiles_body.h"
-
-static void multiply_product(const product_t *product, uint32_t rows, uint32_t strips)
-{
-    switch (product->type) {
-    case WEIGHTS_F32:
-        multiply(product, WEIGHTS_F32, rows, strips);
-        break;
-    case WEIGHTS_F16:
-        multiply(product, WEIGHTS_F16, rows, strips);
-        break;
-    case WEIGHTS_BF16:
-        multiply(product, WEIGHTS_BF16, rows, strips);
-        break;
-    }
-}
 
 #include "kernels/vector/vector_body.h"
 

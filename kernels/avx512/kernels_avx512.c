@@ -90,10 +90,15 @@ ALWAYS_INLINE vector_t load_halves(const uint16_t *x)
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)x));
 }
 
-ALWAYS_INLINE void load_quants(const int8_t *x, vector_t v[2])
+ALWAYS_INLINE vector_t load_bfloats(const uint16_t *x)
 {
-    v[0] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)x)));
-    v[1] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(x + WIDTH))));
+    __m256i narrow = _mm256_loadu_si256((const __m256i *)x);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16));
+}
+
+ALWAYS_INLINE vector_t load_quants(const int8_t *x)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)x)));
 }
 
 // ---- activations to integers ----
@@ -128,17 +133,7 @@ ALWAYS_INLINE void quantize_block(const float *x, float inverse, int8_t *quants,
 
 // ---- tiles of a product ----
 
-ALWAYS_INLINE __m512 load_weights(weights_t type, const char *at)
-{
-    if (bytes_of_weight(type) == sizeof(float)) {
-        return _mm512_loadu_ps(at);
-    }
-    __m256i narrow = _mm256_loadu_si256((const __m256i *)at);
-    if (type == WEIGHTS_F16) {
-        return _mm512_cvtph_ps(narrow);
-    }
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16));
-}
+#include "kernels/vector/weights_body.h"
 
 // The place that a tile prefetches from while it computes: with each step, a cache line of each strip.
 typedef struct {
@@ -165,6 +160,7 @@ ALWAYS_INLINE void multiply_tile(const product_t *p, weights_t type, uint32_t m,
     const float *x8 = rows > 8 ? x + 8 * x_stride : x;
     float *y = p->y + m * p->y_stride + (size_t)first * WIDTH;
     __m512 sums[TILE_SUMS]; // [rows][strips]
+    __m512 scales[8] = {0};
 #pragma GCC unroll 24
     for (uint32_t j = 0; j < rows * strips; j++) {
         const float *from = y + j / strips * p->y_stride + j % strips * WIDTH;
@@ -176,7 +172,7 @@ ALWAYS_INLINE void multiply_tile(const product_t *p, weights_t type, uint32_t m,
 #pragma GCC unroll 8
         for (uint32_t c = 0; c < strips; c++) {
             _mm_prefetch(next + c * next_apart, _MM_HINT_T0);
-            weights[c] = load_weights(type, w + c * apart);
+            weights[c] = load_weights(p, type, w + c * apart, i, first, c, &scales[c]);
         }
 #pragma GCC unroll 12
         for (uint32_t r = 0; r < rows; r++) {
@@ -208,32 +204,6 @@ ALWAYS_INLINE fetch_t what_to_fetch(const product_t *p, weights_t type, uint32_t
 
 #define WIDEST(rows) ((rows) == 1 ? 8u : (rows) <= 3 ? 4u : 2u)
 #include "kernels/vector/tiles_body.h"
-
-// A function for each type of weights: AddressSanitizer checks with calls what is in a function as large as all three.
-#define OF_TYPE(name, type)                                                                        \
-    __attribute__((noinline)) static void name(const product_t *p, uint32_t rows, uint32_t strips) \
-    {                                                                                              \
-        multiply(p, type, rows, strips);                                                           \
-    }
-
-OF_TYPE(multiply_f32, WEIGHTS_F32)
-OF_TYPE(multiply_f16, WEIGHTS_F16)
-OF_TYPE(multiply_bf16, WEIGHTS_BF16)
-
-static void multiply_product(const product_t *product, uint32_t rows, uint32_t strips)
-{
-    switch (product->type) {
-    case WEIGHTS_F32:
-        multiply_f32(product, rows, strips);
-        break;
-    case WEIGHTS_F16:
-        multiply_f16(product, rows, strips);
-        break;
-    case WEIGHTS_BF16:
-        multiply_bf16(product, rows, strips);
-        break;
-    }
-}
 
 #include "kernels/vector/vector_body.h"
 

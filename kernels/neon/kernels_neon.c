@@ -3,6 +3,7 @@
 #include "kernels/kernels_internal.h"
 
 #include <arm_neon.h>
+#include <string.h>
 
 #include "kernels/canonical.h"
 #include "kernels/neon/kernels_neon_internal.h"
@@ -13,7 +14,6 @@
 #define TILE_STRIPS 2u // for a single row: an fma takes four cycles and two can start in each
 #define CHUNK 256u     // steps of K that stay in the first-level cache while all rows pass
 #define PANELS 1u      // of a chunk
-#define STRIP_VECTORS (STRIP / WIDTH)
 
 // ---- vectors ----
 
@@ -92,11 +92,17 @@ ALWAYS_INLINE vector_t load_halves(const uint16_t *x)
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(x)));
 }
 
-ALWAYS_INLINE void load_quants(const int8_t *x, vector_t v[2])
+ALWAYS_INLINE vector_t load_bfloats(const uint16_t *x)
 {
-    int16x8_t numbers = vmovl_s8(vld1_s8(x));
-    v[0] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(numbers)));
-    v[1] = vcvtq_f32_s32(vmovl_high_s16(numbers));
+    return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(x), 16));
+}
+
+ALWAYS_INLINE vector_t load_quants(const int8_t *x)
+{
+    int32_t four;
+    memcpy(&four, x, sizeof four);
+    int16x8_t numbers = vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four)));
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(numbers)));
 }
 
 // ---- activations to integers ----
@@ -147,15 +153,7 @@ ALWAYS_INLINE void quantize_block(const float *x, float inverse, int8_t *quants,
 
 // ---- tiles of a product ----
 
-ALWAYS_INLINE vector_t load_weights(const void *w, weights_t type, size_t at)
-{
-    if (bytes_of_weight(type) == sizeof(float)) {
-        return load((const float *)w + at);
-    }
-    const uint16_t *narrow = (const uint16_t *)w + at;
-    return type == WEIGHTS_F16 ? load_halves(narrow)
-                               : vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(narrow), 16));
-}
+#include "kernels/vector/weights_body.h"
 
 // Steps `begin` .. `end` - 1 in `rows` rows from `m` on, `strips` strips from `c` on. `goes_on`: the chains begin with
 // what y holds. `type`, `rows` and `strips` are constants wherever this is inlined.
@@ -168,6 +166,7 @@ ALWAYS_INLINE void multiply_tile(const product_t *p, weights_t type, uint32_t c,
     float *y = p->y + m * y_stride + (size_t)c * STRIP;
     uint32_t vectors = strips * STRIP_VECTORS;
     vector_t chains[TILE_ROWS][TILE_STRIPS * STRIP_VECTORS];
+    vector_t scales[TILE_STRIPS * STRIP_VECTORS] = {0};
 #pragma GCC unroll 6
     for (uint32_t r = 0; r < rows; r++) {
 #pragma GCC unroll 8
@@ -176,11 +175,12 @@ ALWAYS_INLINE void multiply_tile(const product_t *p, weights_t type, uint32_t c,
         }
     }
     for (size_t i = begin; i < end; i++) {
-        size_t line = i * p->step + c * p->apart;
+        const size_t line = i * p->step + c * p->apart;
 #pragma GCC unroll 8
         for (uint32_t v = 0; v < vectors; v++) {
-            size_t strip = v / STRIP_VECTORS * p->apart;
-            vector_t weights = load_weights(p->w, type, line + strip + v % STRIP_VECTORS * WIDTH);
+            const size_t at = line + v / STRIP_VECTORS * p->apart + v % STRIP_VECTORS * WIDTH;
+            const char *from = (const char *)p->w + at * bytes_of_weight(type);
+            vector_t weights = load_weights(p, type, from, i, c, v, &scales[v]);
 #pragma GCC unroll 6
             for (uint32_t r = 0; r < rows; r++) {
                 chains[r][v] = vfmaq_n_f32(chains[r][v], weights, x[r * x_stride + i]);
@@ -238,21 +238,6 @@ ALWAYS_INLINE void multiply(const product_t *p, weights_t type, uint32_t rows, u
             size_t end = begin + CHUNK < p->k ? begin + CHUNK : p->k;
             multiply_strip(p, type, c, begin, end, rows, p->continues || begin > 0);
         }
-    }
-}
-
-static void multiply_product(const product_t *product, uint32_t rows, uint32_t strips)
-{
-    switch (product->type) {
-    case WEIGHTS_F16:
-        multiply(product, WEIGHTS_F16, rows, strips);
-        break;
-    case WEIGHTS_BF16:
-        multiply(product, WEIGHTS_BF16, rows, strips);
-        break;
-    case WEIGHTS_F32:
-        multiply(product, WEIGHTS_F32, rows, strips);
-        break;
     }
 }
 

@@ -118,10 +118,28 @@ static void add_ref(float *y, const float *x, uint32_t n)
     }
 }
 
-static float number_of(const or_kv_block_t *block, size_t at)
+// Number `at` of a block, whose scale, if it has one, is `scale_at`.
+static float number_of(const or_kv_block_t *block, size_t at, size_t scale_at)
 {
-    return block->halves ? canonical_widen(((const uint16_t *)block->numbers)[at])
-                         : ((const float *)block->numbers)[at];
+    switch (block->type) {
+    case OR_KV_F16:
+        return canonical_widen(((const uint16_t *)block->numbers)[at]);
+    case OR_KV_Q8_0:
+        return block->scales[scale_at] * (float)((const int8_t *)block->numbers)[at];
+    case OR_KV_F32:
+        break;
+    }
+    return ((const float *)block->numbers)[at];
+}
+
+static float key_of(const or_kv_block_t *keys, size_t d, size_t p)
+{
+    return number_of(keys, d * OR_KV_BLOCK + p, d / OR_QUANT_BLOCK * OR_KV_BLOCK + p);
+}
+
+static float value_of(const or_kv_block_t *values, uint32_t head_dim, size_t p, size_t d)
+{
+    return number_of(values, p * head_dim + d, p * or_kv_scales(head_dim) + d / OR_QUANT_BLOCK);
 }
 
 static void attention_scores_ref(const float *q, size_t q_stride, uint32_t queries,
@@ -132,7 +150,7 @@ static void attention_scores_ref(const float *q, size_t q_stride, uint32_t queri
         for (uint32_t p = 0; p < OR_KV_BLOCK; p++) {
             float dot = 0.0f;
             for (uint32_t d = 0; d < head_dim; d++) {
-                dot = fmaf(q[i * q_stride + d], number_of(keys, (size_t)d * OR_KV_BLOCK + p), dot);
+                dot = fmaf(q[i * q_stride + d], key_of(keys, d, p), dot);
             }
             scores[i * score_stride + p] = scale * dot;
         }
@@ -179,8 +197,8 @@ static void attention_values_ref(const float *weights, size_t weight_stride, uin
         for (uint32_t p = 0; p < n; p++) {
             for (uint32_t d = 0; d < head_dim; d++) {
                 float *cell = &out[i * out_stride + d];
-                float value = number_of(values, (size_t)p * head_dim + d);
-                *cell = fmaf(weights[i * weight_stride + p], value, *cell);
+                *cell =
+                    fmaf(weights[i * weight_stride + p], value_of(values, head_dim, p, d), *cell);
             }
         }
     }

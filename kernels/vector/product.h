@@ -8,7 +8,7 @@
 //     values   v_block[i][d]  head_dim     16            y
 //
 // Lanes are columns, and 16 columns are a strip: a panel, half a K block, or 16 dimensions. Each table multiplies a tile
-// of rows and strips with its sums in registers (multiply_product); the rest is in vector_body.h. Private to kernels.
+// of rows and strips with its sums in registers (multiply); the rest is in vector_body.h. Private to kernels.
 #pragma once
 
 #include <stdbool.h>
@@ -23,13 +23,17 @@ typedef enum {
     WEIGHTS_F32,
     WEIGHTS_F16,
     WEIGHTS_BF16,
+    WEIGHTS_Q8_KEYS,   // bytes of a K block as or_kv_block_t has it
+    WEIGHTS_Q8_VALUES, // likewise of a V block
 } weights_t;
 
 typedef struct {
     const void *w; // of `type`; read once for a tile of rows, again for the next tile
     weights_t type;
-    size_t step;  // weights from one k to the next
-    size_t apart; // weights from one strip to the next
+    size_t step;         // weights from one k to the next
+    size_t apart;        // weights from one strip to the next
+    const float *scales; // of bytes alone
+    size_t scale_step;   // scales from 32 k to the next of keys, from one k to the next of values
     uint32_t k;
     const float *x; // rows x_stride apart
     size_t x_stride;
@@ -45,5 +49,15 @@ typedef struct {
 
 ALWAYS_INLINE size_t bytes_of_weight(weights_t type)
 {
-    return type == WEIGHTS_F16 || type == WEIGHTS_BF16 ? sizeof(uint16_t) : sizeof(float);
+    switch (type) {
+    case WEIGHTS_F16:
+    case WEIGHTS_BF16:
+        return sizeof(uint16_t);
+    case WEIGHTS_Q8_KEYS:
+    case WEIGHTS_Q8_VALUES:
+        return sizeof(int8_t);
+    case WEIGHTS_F32:
+        break;
+    }
+    return sizeof(float);
 }

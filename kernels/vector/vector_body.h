@@ -16,11 +16,11 @@
 //     min_lanes(a, b)                           a < b ? a : b in every lane
 //     PAIRS, rotate_pairs(x, cosine, sine)      canonical_rotate of PAIRS neighbouring pairs in place
 //     load_halves(x)                            WIDTH IEEE halves as floats
-//     load_quants(x, v)                         2 * WIDTH signed bytes as the floats v[0] and v[1]
+//     load_quants(x)                            WIDTH signed bytes as floats
 //     largest_magnitude(x)                      the largest of OR_QUANT_BLOCK floats without its sign, compared as bits
 //     quantize_block(x, inverse, quants, sums)  canonical_quantize of OR_QUANT_BLOCK floats; sums[2]: of each half
 //     TILE_ROWS, CHUNK, PANELS                  rows of a tile; steps of K and panels that stay in a cache meanwhile
-//     multiply_product(product, rows, strips)   product.h; rows and strips >= 0, k >= 1
+//     multiply(product, type, rows, strips)     product.h; rows and strips >= 0, k >= 1; `type` is a constant
 //
 // Each output is the chain of operations that kernels/ref has for it, so the bits are the same for every WIDTH. What
 // does not fill a vector is computed in a vector with some lanes off.
@@ -88,6 +88,44 @@ ALWAYS_INLINE void store_lanes(const vector_t vectors[VECTORS], float lanes[LANE
 #pragma GCC unroll 4
     for (uint32_t i = 0; i < VECTORS; i++) {
         store(lanes + i * WIDTH, vectors[i]);
+    }
+}
+
+// ---- products ----
+
+// A function for each type of weights: AddressSanitizer checks with calls what is in a function as large as all of them.
+#define OF_TYPE(name, type)                                                                        \
+    __attribute__((noinline)) static void name(const product_t *p, uint32_t rows, uint32_t strips) \
+    {                                                                                              \
+        multiply(p, type, rows, strips);                                                           \
+    }
+
+OF_TYPE(multiply_f32, WEIGHTS_F32)
+OF_TYPE(multiply_f16, WEIGHTS_F16)
+OF_TYPE(multiply_bf16, WEIGHTS_BF16)
+OF_TYPE(multiply_q8_keys, WEIGHTS_Q8_KEYS)
+OF_TYPE(multiply_q8_values, WEIGHTS_Q8_VALUES)
+
+#undef OF_TYPE
+
+static void multiply_product(const product_t *product, uint32_t rows, uint32_t strips)
+{
+    switch (product->type) {
+    case WEIGHTS_F32:
+        multiply_f32(product, rows, strips);
+        break;
+    case WEIGHTS_F16:
+        multiply_f16(product, rows, strips);
+        break;
+    case WEIGHTS_BF16:
+        multiply_bf16(product, rows, strips);
+        break;
+    case WEIGHTS_Q8_KEYS:
+        multiply_q8_keys(product, rows, strips);
+        break;
+    case WEIGHTS_Q8_VALUES:
+        multiply_q8_values(product, rows, strips);
+        break;
     }
 }
 
@@ -362,24 +400,14 @@ static void widen_f16(const uint16_t *x, size_t n, float *y)
     }
 }
 
-// Two vectors of quants times their scales.
-ALWAYS_INLINE void widen_quants(vector_t first_scale, vector_t second_scale, const int8_t *quants,
-                                float *y)
-{
-    vector_t v[2];
-    load_quants(quants, v);
-    store(y, first_scale * v[0]);
-    store(y + WIDTH, second_scale * v[1]);
-}
-
 static void widen_q8_0(const uint16_t *scales, const int8_t *quants, uint32_t n, float *y)
 {
     uint32_t d = 0;
     for (; d + OR_QUANT_BLOCK <= n; d += OR_QUANT_BLOCK) {
         vector_t scale = spread(canonical_widen(scales[d / OR_QUANT_BLOCK]));
-#pragma GCC unroll 4
-        for (uint32_t j = 0; j < OR_QUANT_BLOCK; j += 2 * WIDTH) {
-            widen_quants(scale, scale, quants + d + j, y + d + j);
+#pragma GCC unroll 8
+        for (uint32_t j = 0; j < OR_QUANT_BLOCK; j += WIDTH) {
+            store(y + d + j, scale * load_quants(quants + d + j));
         }
     }
     for (; d < n; d++) {
@@ -397,9 +425,9 @@ ALWAYS_INLINE void widen_keys(const uint16_t *scales, const int8_t *quants, uint
         scale[j] = load_halves(scales + j * WIDTH);
     }
     for (size_t at = 0; at < count * (size_t)OR_KV_BLOCK; at += OR_KV_BLOCK) {
-#pragma GCC unroll 4
-        for (uint32_t j = 0; j < OR_KV_BLOCK / WIDTH; j += 2) {
-            widen_quants(scale[j], scale[j + 1], quants + at + j * WIDTH, y + at + j * WIDTH);
+#pragma GCC unroll 8
+        for (uint32_t j = 0; j < OR_KV_BLOCK / WIDTH; j++) {
+            store(y + at + j * WIDTH, scale[j] * load_quants(quants + at + j * WIDTH));
         }
     }
 }

@@ -116,10 +116,15 @@ static void call_softmax(const or_kernel_job_t *j)
     j->kernels->softmax(j->y, 0, j->inputs);
 }
 
-// Queries lie before the block, which is of floats or of halves.
+// Queries lie before the block, which is of floats, of halves, or of bytes with scales that are floats.
 static const float *floats_of_block(const or_kernel_job_t *j)
 {
     return j->x + OR_KERNEL_ROWS_MAX * HEAD_DIM;
+}
+
+static or_kv_block_t quants_of_block(const or_kernel_job_t *j)
+{
+    return (or_kv_block_t){.numbers = j->x_quant, .type = OR_KV_Q8_0, .scales = floats_of_block(j)};
 }
 
 static void attend_scores(const or_kernel_job_t *j, const or_kv_block_t *keys)
@@ -141,7 +146,13 @@ static void call_attention_scores(const or_kernel_job_t *j)
 
 static void call_attention_scores_f16(const or_kernel_job_t *j)
 {
-    attend_scores(j, &(or_kv_block_t){.numbers = j->halves, .halves = true});
+    attend_scores(j, &(or_kv_block_t){.numbers = j->halves, .type = OR_KV_F16});
+}
+
+static void call_attention_scores_q8_0(const or_kernel_job_t *j)
+{
+    const or_kv_block_t keys = quants_of_block(j);
+    attend_scores(j, &keys);
 }
 
 static void call_attention_values(const or_kernel_job_t *j)
@@ -151,7 +162,13 @@ static void call_attention_values(const or_kernel_job_t *j)
 
 static void call_attention_values_f16(const or_kernel_job_t *j)
 {
-    attend_values(j, &(or_kv_block_t){.numbers = j->halves, .halves = true});
+    attend_values(j, &(or_kv_block_t){.numbers = j->halves, .type = OR_KV_F16});
+}
+
+static void call_attention_values_q8_0(const or_kernel_job_t *j)
+{
+    const or_kv_block_t values = quants_of_block(j);
+    attend_values(j, &values);
 }
 
 static void call_widen_f16(const or_kernel_job_t *j)
@@ -195,7 +212,7 @@ static const or_kernel_line_t matmul_lines[] = {
 };
 
 // An exp counts as 20 operations, a division or a root as one. Those of attention are per input, that is a
-// dimension of the head, and row, that is a query.
+// dimension of the head, and row, that is a query. A number of Q8_0 has a part of a scale, which is a float.
 static const or_kernel_line_t vector_lines[] = {
     {"quantize_row", "", call_quantize_row, OR_PEAK_FLOAT, 0, 6, 6},
     {"rmsnorm", "", call_rmsnorm, OR_PEAK_FLOAT, 0, 12, 4},
@@ -213,8 +230,10 @@ static const or_kernel_line_t vector_lines[] = {
     }
     ATTENTION("attention_scores", "F32", call_attention_scores, 4),
     ATTENTION("attention_scores", "F16", call_attention_scores_f16, 2),
+    ATTENTION("attention_scores", "Q8_0", call_attention_scores_q8_0, 1.125),
     ATTENTION("attention_values", "F32", call_attention_values, 4),
     ATTENTION("attention_values", "F16", call_attention_values_f16, 2),
+    ATTENTION("attention_values", "Q8_0", call_attention_values_q8_0, 1.125),
 #undef ATTENTION
 };
 

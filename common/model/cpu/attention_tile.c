@@ -118,12 +118,16 @@ uint32_t or_attention_pages_of(const or_pass_row_t *rows, or_span_t span)
     return most;
 }
 
+// The most queries of a tile that read Q8_0 as it lies. Kernels multiply a dozen at a time at most, and make floats of the
+// block anew for each dozen; for more queries it is faster to decode it once (docs/benchmarks.md).
+#define QUERIES_IN_PLACE 12u
+
 // The differences between the two sides of a page.
 typedef struct {
     or_kv_type_t type;
     const void *(*page)(const or_attention_tile_t *tile, uint32_t block);
     void (*decode)(const or_attention_tile_t *tile, uint32_t block, float *out);
-    float *decoded; // where a block is decoded to
+    float *decoded; // where a block is decoded to, or its scales
     uint32_t *decoded_block;
 } pages_t;
 
@@ -137,19 +141,31 @@ static const void *page_values(const or_attention_tile_t *tile, uint32_t block)
     return or_kv_page_values(tile->rows->sequence, block, tile->kv_layer, tile->kv_head);
 }
 
+// A block of Q8_0: decoded, or as it lies and only its scales decoded.
+static or_kv_block_t quants_of_page(const or_attention_tile_t *tile, const pages_t *pages,
+                                    uint32_t block)
+{
+    const void *at = pages->page(tile, block);
+    const bool in_place = tile->row_count * tile->heads <= QUERIES_IN_PLACE;
+    if (*pages->decoded_block != block) {
+        if (in_place) {
+            or_kv_decode_scales(tile->model->kernels, tile->head_dim, at, pages->decoded);
+        } else {
+            pages->decode(tile, block, pages->decoded);
+        }
+        *pages->decoded_block = block;
+    }
+    return in_place ? or_kv_block_view(OR_KV_Q8_0, tile->head_dim, at, pages->decoded)
+                    : or_kv_block_view(OR_KV_F32, tile->head_dim, pages->decoded, NULL);
+}
+
 static or_kv_block_t block_of_page(const or_attention_tile_t *tile, const pages_t *pages,
                                    uint32_t block)
 {
-    or_kv_block_t found = {.halves = pages->type == OR_KV_F16};
-    if (pages->type != OR_KV_Q8_0) {
-        found.numbers = pages->page(tile, block);
-    } else {
-        if (*pages->decoded_block != block) {
-            pages->decode(tile, block, pages->decoded);
-            *pages->decoded_block = block;
-        }
-        found.numbers = pages->decoded;
-    }
+    or_kv_block_t found =
+        pages->type == OR_KV_Q8_0
+            ? quants_of_page(tile, pages, block)
+            : or_kv_block_view(pages->type, tile->head_dim, pages->page(tile, block), NULL);
     if (block + 1 < tile->pages) {
         found.next = pages->page(tile, block + 1);
         found.next_bytes = or_kv_vector_bytes(pages->type, tile->head_dim) * OR_KV_BLOCK;

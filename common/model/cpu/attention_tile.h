@@ -39,8 +39,8 @@ void or_attention_forget(or_attention_scratch_t *scratch);
 uint32_t or_attention_pages(const or_pass_row_t *row);
 uint32_t or_attention_pages_of(const or_pass_row_t *rows, or_span_t span);
 
-// Return a block of the sequence's pages, K [head_dim][32] or V [32][head_dim]: where it lies, or decoded where kernels
-// do not read its type. It stays until the next call for the same side. The page that the tile reads after it is next.
+// Return a block of the sequence's pages, K [head_dim][32] or V [32][head_dim]: where it lies, or decoded where many
+// queries read Q8_0. It stays until the next call for the same side. The page that the tile reads after it is next.
 or_kv_block_t or_attention_page_keys(const or_attention_tile_t *tile, uint32_t block);
 or_kv_block_t or_attention_page_values(const or_attention_tile_t *tile, uint32_t block);
 

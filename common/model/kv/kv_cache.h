@@ -35,6 +35,7 @@
 #include <stdint.h>
 
 #include "common/base/status.h"
+#include "kernels/kernels.h"
 
 #define OR_KV_PAGE 32u
 #define OR_KV_NO_SLOT UINT32_MAX
@@ -42,12 +43,7 @@
 typedef struct or_kv_cache or_kv_cache_t;
 typedef struct or_kv_sequence or_kv_sequence_t;
 
-typedef enum {
-    OR_KV_F32,
-    OR_KV_F16,
-    OR_KV_Q8_0, // blocks of 32 numbers of one head's vector, the last one perhaps short
-} or_kv_type_t;
-// "f32", "f16", "q8_0"; NULL for a number that is none.
+// Return "f32", "f16" or "q8_0"; NULL for a number that is none.
 const char *or_kv_type_name(or_kv_type_t type);
 // OR_ERR_INVALID, with those there are.
 or_status_t or_kv_type_parse(const char *name, or_kv_type_t *type);

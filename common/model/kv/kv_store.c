@@ -42,7 +42,7 @@ or_status_t or_kv_type_parse(const char *name, or_kv_type_t *type)
 // The number of scales of a vector.
 static size_t scales_of(or_kv_type_t type, uint32_t head_dim)
 {
-    return type == OR_KV_Q8_0 ? ((size_t)head_dim + OR_QUANT_BLOCK - 1) / OR_QUANT_BLOCK : 0;
+    return type == OR_KV_Q8_0 ? or_kv_scales(head_dim) : 0;
 }
 
 size_t or_kv_vector_bytes(or_kv_type_t type, uint32_t head_dim)
@@ -239,7 +239,20 @@ void or_kv_vector_read(const or_kv_vector_t *from, float *x)
     }
 }
 
-// ---- decoding for attention ----
+// ---- reading and decoding for attention ----
+
+or_kv_block_t or_kv_block_view(or_kv_type_t type, uint32_t head_dim, const void *at,
+                               const float *scales)
+{
+    return (or_kv_block_t){.numbers = (const uint16_t *)at + OR_KV_PAGE * scales_of(type, head_dim),
+                           .type = type,
+                           .scales = scales};
+}
+
+void or_kv_decode_scales(const or_kernels_t *kernels, uint32_t head_dim, const void *at, float *out)
+{
+    kernels->widen_f16(at, OR_KV_PAGE * or_kv_scales(head_dim), out);
+}
 
 // `vectors` vectors one after the other: a slot's, or a V block's.
 static void decode_vectors(const or_kernels_t *kernels, or_kv_type_t type, uint32_t head_dim,

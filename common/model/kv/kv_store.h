@@ -49,6 +49,14 @@ void or_kv_vector_write(const or_kv_vector_t *to, const float *x);
 void or_kv_vector_copy(const or_kv_vector_t *from, const or_kv_vector_t *to);
 void or_kv_vector_read(const or_kv_vector_t *from, float *x);
 
+// Return a view of a K block or V block, to be read as it lies; the scales of Q8_0 are or will be in `scales`
+// (or_kv_decode_scales).
+or_kv_block_t or_kv_block_view(or_kv_type_t type, uint32_t head_dim, const void *at,
+                               const float *scales);
+// Write the scales of a block of Q8_0 as floats, in the order that they lie in: out [32 * or_kv_scales(head_dim)].
+void or_kv_decode_scales(const or_kernels_t *kernels, uint32_t head_dim, const void *at,
+                         float *out);
+
 // A slot's vector, a K block or a V block as floats in the same order: out [head_dim],
 // [head_dim][32], [32][head_dim].
 void or_kv_decode_slot(const or_kernels_t *kernels, or_kv_type_t type, uint32_t head_dim,
