@@ -16,20 +16,16 @@
 #define NODES 12u // a chain of guesses behind the first positions
 #define PREFIX (POSITIONS - NODES)
 
-static const char *const families[] = {"cohere2/0",       "command-r/0",      "ernie4_5/0",
-                                       "exaone4/0",       "exaone4/1",        "falcon/0",
-                                       "falcon/1",        "gemma/0",          "gemma2/0",
-                                       "gemma3/0",        "gemma4/0",         "gemma4/1",
-                                       "gemma4-shared/0", "glm4/0",           "gpt2/0",
-                                       "granite/0",       "llama/0",          "mistral/0",
-                                       "mistral3/0",      "olmo2/0",          "opt/0",
-                                       "phi3/0",          "phi3/1",           "qwen2/0",
-                                       "qwen3/0",         "smollm3/0",        "starcoder2/0",
-                                       "mixtral/0",       "mixtral/1",        "qwen2moe/0",
-                                       "qwen3moe/0",      "olmoe/0",          "glm4moe/0",
-                                       "glm4moe/1",       "gpt-oss/0",        "gpt-oss/1",
-                                       "deepseek-v2/1",   "deepseek-v3/0",    "deepseek-v3/1",
-                                       "phimoe/0",        "gemma4-experts/0", "gemma4-experts/1"};
+static const char *const families[] = {
+    "cohere2/0",     "command-r/0",   "ernie4_5/0",      "exaone4/0",        "exaone4/1",
+    "falcon/0",      "falcon/1",      "gemma/0",         "gemma2/0",         "gemma3/0",
+    "gemma4/0",      "gemma4/1",      "gemma4-shared/0", "glm4/0",           "gpt2/0",
+    "granite/0",     "llama/0",       "mistral/0",       "mistral3/0",       "olmo2/0",
+    "opt/0",         "phi3/0",        "phi3/1",          "qwen2/0",          "qwen3/0",
+    "smollm3/0",     "starcoder2/0",  "mixtral/0",       "mixtral/1",        "qwen2moe/0",
+    "qwen3moe/0",    "olmoe/0",       "glm4moe/0",       "glm4moe/1",        "gpt-oss/0",
+    "gpt-oss/1",     "deepseek-v2/1", "deepseek-v3/0",   "deepseek-v3/1",    "deepseek-heads/0",
+    "glm4moelite/0", "glm4moelite/1", "phimoe/0",        "gemma4-experts/0", "gemma4-experts/1"};
 
 #define FAMILIES (sizeof families / sizeof families[0])
 #ifdef __SANITIZE_THREAD__ // ten times slower, and the threads do the same for every family
