@@ -99,15 +99,15 @@ def children(pid):
     return found
 
 
-def wait_until(condition, what):
+def wait_until(condition, what, patience=PATIENCE):
     """Poll; the condition's value once it is true."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + patience
     while time.monotonic() < end:
         value = condition()
         if value:
             return value
         time.sleep(0.01)
-    raise AssertionError(f"not within {PATIENCE} s: {what}")
+    raise AssertionError(f"not within {patience} s: {what}")
 
 
 def is_alive(pid):
@@ -183,9 +183,9 @@ class Background:
                 return line.decode(errors="replace")
         return ""
 
-    def end(self):
+    def end(self, patience=PATIENCE):
         """Wait for its end: exit code, standard output, standard error."""
-        out, error = self.process.communicate(timeout=PATIENCE)
+        out, error = self.process.communicate(timeout=patience)
         return self.process.returncode, out, error.decode(errors="replace")
 
 

@@ -18,6 +18,7 @@ from cli import DRAFT, ENVIRONMENT, TARGET, Background, Cluster, generate, wait_
 KILLS = number("OUTRIDER_CHAOS_KILLS", 4)
 CUTS = max(3, KILLS // 5)
 SEED = number("OR_TEST_SEED", 20260611)
+PATIENCE = 240  # seconds: `outrider up` waits for up to 30 before it starts again who ended soon after its last start, as they do here
 TEXT = ["-p", "Once upon a time", "-n", 200, "--temp", 0, "--ignore-eos"]
 
 
@@ -34,7 +35,7 @@ class Chaos(unittest.TestCase):
 
     def ended_well(self, probe):
         """Return whether it was the right text. If not it must have been a sentence."""
-        code, out, error = probe.end()
+        code, out, error = probe.end(PATIENCE)
         if code == 0:
             self.assertEqual(json.loads(out)["text"], self.plain)
             return True
@@ -49,7 +50,7 @@ class Chaos(unittest.TestCase):
         time.sleep(self.random.uniform(0, 0.6))
         what = strike()
         whole = sum(self.ended_well(probe) for probe in probes)
-        wait_until(lambda: self.ended_well(self.write(endpoint)), "a text after it")
+        wait_until(lambda: self.ended_well(self.write(endpoint)), "a text after it", PATIENCE)
         print(f"  {what}: {whole} of 2 texts went on; the next one was there after {time.monotonic() - began:.1f} s", flush=True)
 
     def assert_load_was_right(self, load):
@@ -103,7 +104,7 @@ class Killed(Chaos):
             with EndlessLoad(endpoint, 4) as load:
                 for _ in range(KILLS):
                     self.texts_survive(endpoint, self.strike)
-                    wait_until(lambda: self.count() == whole, f"everybody again, and nobody twice: {whole}")
+                    wait_until(lambda: self.count() == whole, f"everybody again, and nobody twice: {whole}", PATIENCE)
                 self.assert_load_was_right(load)
             self.assert_no_page_lost(endpoint)
             self.cluster.process.send_signal(signal.SIGINT)
