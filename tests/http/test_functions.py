@@ -11,7 +11,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "cli")]
 
 import scripted_model  # noqa: E402
 from cli import data  # noqa: E402
-from http_case import Cluster  # noqa: E402
+from http_case import Cluster, need  # noqa: E402
 
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "description": "The weather.", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]
 ASKED = [{"role": "user", "content": "How is the weather?"}]
@@ -74,13 +74,10 @@ class Functions(unittest.TestCase):
         self.assertTrue(choice["message"]["content"].endswith('<tool_call>\n{"name": "get_weather", "arguments": {"city": "Ro'))
         self.assertEqual(self.ask(cluster, tools=TOOLS, stop=["Rome"])["finish_reason"], "tool_calls")
         self.assertEqual(self.ask(cluster, tools=TOOLS, stop=["look"])["message"]["content"], "Let me ")
-        self.with_the_openai_package(cluster)
 
-    def with_the_openai_package(self, cluster):
-        try:
-            import openai
-        except ImportError:
-            return
+    def test_the_openai_package(self):
+        openai = need("openai")
+        cluster = served(self, "Qwen-Qwen3-0.6B", HERMES)
         client = openai.OpenAI(base_url=cluster.url + "/v1", api_key="none")
         with client.chat.completions.create(model="outrider", messages=ASKED, tools=TOOLS, temperature=0, stream=True) as stream:
             calls = [call for event in stream for call in event.choices[0].delta.tool_calls or []]
