@@ -151,6 +151,22 @@ static bool is_sign(char c)
            (c >= OR_TOOLS_ID[0] && c <= OR_TOOLS_ANSWERED[0]);
 }
 
+// Indents make much of little: all fields of a prompt together have a bound.
+static or_status_t write_field(or_chat_writer_t *writer, char sign, const fields_t *fields)
+{
+    or_chat_buffer_t field = {0};
+    put_field(sign, fields, &field);
+    writer->tool_bytes += field.length;
+    const bool is_large = field.failed || writer->tool_bytes > OR_CHAT_JSON_BYTES_MAX;
+    or_status_t status =
+        is_large
+            ? or_fail(OR_ERR_INVALID, "tools, calls and results take over %zu bytes of the prompt",
+                      OR_CHAT_JSON_BYTES_MAX)
+            : or_chat_write_content(writer, field.bytes, field.length);
+    free(field.bytes);
+    return status;
+}
+
 // Write a pattern: its markup, and for each sign content.
 static or_status_t write_pattern(or_chat_writer_t *writer, const char *pattern,
                                  const fields_t *fields)
@@ -163,13 +179,7 @@ static or_status_t write_pattern(or_chat_writer_t *writer, const char *pattern,
         }
         status = or_chat_write_markup_of(writer, at, (size_t)(end - at));
         if (status == OR_OK && *end != '\0') {
-            or_chat_buffer_t field = {0};
-            put_field(*end++, fields, &field);
-            status = field.failed ? or_fail(OR_ERR_INVALID,
-                                            "tools and calls are over %zu bytes in the prompt",
-                                            OR_CHAT_JSON_BYTES_MAX)
-                                  : or_chat_write_content(writer, field.bytes, field.length);
-            free(field.bytes);
+            status = write_field(writer, *end++, fields);
         }
         at = end;
     }

@@ -222,7 +222,7 @@ static void ids_and_the_number_of_calls(void **state)
 static void a_call_that_is_too_long_is_text(void **state)
 {
     world_t *world = *state;
-    const size_t length = OR_CHAT_CALL_BYTES_MAX + 100, step = 4096;
+    const size_t step = 4096, length = OR_CHAT_CALL_BYTES_MAX + 4 * step + 100;
     char *text = malloc(length + 1);
     assert_non_null(text);
     memset(text, 'x', length);

@@ -2,6 +2,7 @@
 // its field's name.
 // Method: bodies as clients write them, for a model with a format of tools and for one without. The prompts' texts are for tests/text.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/text/text_test_support.h"
@@ -161,11 +162,41 @@ static void wrong_tools_are_named(void **state)
                    "messages[0].role");
 }
 
+// Llama's template indents what tools have: much is made of little.
+static void tools_that_take_much_are_refused(void **state)
+{
+    enum { COUNT = 300, DEPTH = 50, NUMBERS = 100 };
+    world_t *world = *state;
+    char *body = malloc((size_t)COUNT * 512 + 512);
+    assert_non_null(body);
+    size_t length = (size_t)sprintf(body, "{\"messages\": [" ASKED "], \"tools\": [");
+    for (size_t i = 0; i < COUNT; i++) {
+        length += (size_t)sprintf(
+            body + length,
+            "%s{\"function\": {\"name\": \"f\", \"parameters\": {\"a\": ", i > 0 ? "," : "");
+        memset(body + length, '[', DEPTH);
+        memset(body + length + DEPTH, '1', 2 * NUMBERS - 1);
+        for (size_t k = 0; k + 1 < NUMBERS; k++) {
+            body[length + DEPTH + 2 * k + 1] = ',';
+        }
+        memset(body + length + DEPTH + 2 * NUMBERS - 1, ']', DEPTH);
+        length += 2 * DEPTH + 2 * NUMBERS - 1;
+        length += (size_t)sprintf(body + length, "}}}");
+    }
+    sprintf(body + length, "]}");
+    world->terms.tools = or_chat_tools_by_name("llama3.1");
+    assert_int_equal(or_chat_by_name("llama3.1", &world->terms.chat), OR_OK);
+    assert_refused(world, true, body, 400, "messages");
+    assert_non_null(strstr(world->problem.message, "take over 4194304 bytes"));
+    free(body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(tools_become_a_prompt, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_tools_are_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(tools_that_take_much_are_refused, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
