@@ -221,12 +221,15 @@ static or_status_t open_hub(const config_t *config, process_t *process)
 
 static or_status_t open_http(const config_t *config, process_t *process)
 {
-    const or_front_config_t front = {.model_name = basename(config->model),
-                                     .vocab = process->vocab,
-                                     .chat = process->chat,
-                                     .chat_trouble = process->chat_trouble,
-                                     .ledger = process->ledger,
-                                     .hub = process->entrance.channel};
+    const or_front_config_t front = {
+        .model_name = basename(config->model),
+        .vocab = process->vocab,
+        .chat = process->chat,
+        .chat_trouble = process->chat_trouble,
+        .tools =
+            process->chat != NULL ? or_chat_tools_of_model(process->gguf, process->chat) : NULL,
+        .ledger = process->ledger,
+        .hub = process->entrance.channel};
     return or_front_service_start(&config->http, &front, &process->http);
 }
 

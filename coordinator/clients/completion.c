@@ -30,12 +30,13 @@ static or_status_t copy_stops(or_completion_t *completion, const or_wire_bytes_t
 }
 
 or_status_t or_completion_init(or_completion_t *completion, const or_vocab_t *vocab,
-                               const or_chat_t *chat, uint32_t thinking, bool at_text_start,
-                               const or_wire_bytes_t *stops, uint32_t stop_count)
+                               const or_chat_t *chat, const or_chat_tools_t *tools,
+                               uint32_t thinking, bool at_text_start, const or_wire_bytes_t *stops,
+                               uint32_t stop_count)
 {
     *completion = (or_completion_t){0};
     or_detok_init(&completion->detok, vocab, at_text_start, true);
-    or_chat_reader_init(&completion->reader, chat, thinking, vocab);
+    or_chat_reader_init(&completion->reader, chat, tools, thinking, vocab);
     return copy_stops(completion, stops, stop_count);
 }
 
@@ -93,8 +94,9 @@ static size_t held_back(const or_completion_t *completion)
 {
     size_t held = 0;
     for (uint32_t i = 0; i < completion->stop_count; i++) {
+        const size_t searched = completion->length - completion->unsearched;
         size_t most = completion->stops[i].length - 1;
-        most = most < completion->length ? most : completion->length;
+        most = most < searched ? most : searched;
         for (size_t n = most; n > held; n--) {
             if (memcmp(completion->bytes + completion->length - n, completion->stops[i].bytes, n) ==
                 0) {
@@ -106,6 +108,13 @@ static size_t held_back(const or_completion_t *completion)
     return held;
 }
 
+static void drop_changes(const uint64_t *changes, uint32_t *count, size_t end)
+{
+    while (*count > 0 && changes[*count - 1] >= end) {
+        (*count)--;
+    }
+}
+
 // End the text at a stop string: what follows it is not part of the answer.
 static void end_at(or_completion_t *completion, size_t stop)
 {
@@ -113,9 +122,16 @@ static void end_at(or_completion_t *completion, size_t stop)
     completion->detok.held_count = 0;
     completion->reader.held_bytes = 0;
     completion->reader.header_bytes = 0;
-    while (completion->change_count > 0 &&
-           completion->changes[completion->change_count - 1] >= stop) {
-        completion->change_count--;
+    drop_changes(completion->changes, &completion->change_count, stop);
+    drop_changes(completion->call_changes, &completion->call_change_count, stop);
+}
+
+// Note at `place` whether a part is of a kind, where that changes.
+static void note_part(uint64_t *changes, uint32_t *count, bool is_of_kind, size_t place)
+{
+    const bool was = *count % 2 == 1;
+    if (is_of_kind != was && *count < OR_PART_CHANGES_MAX) {
+        changes[(*count)++] = place;
     }
 }
 
@@ -127,13 +143,13 @@ static or_status_t append(void *context, or_chat_part_t part, const char *bytes,
     if (status != OR_OK) {
         return status;
     }
-    bool was_thought = completion->change_count % 2 == 1;
-    if ((part == OR_CHAT_REASONING) != was_thought &&
-        completion->change_count < OR_PART_CHANGES_MAX) {
-        completion->changes[completion->change_count++] = completion->length;
-    }
+    note_part(completion->changes, &completion->change_count, part == OR_CHAT_REASONING,
+              completion->length);
+    note_part(completion->call_changes, &completion->call_change_count, part == OR_CHAT_CALL,
+              completion->length);
     memcpy(completion->bytes + completion->length, bytes, count);
     completion->length += count;
+    completion->unsearched = part == OR_CHAT_CALL ? completion->length : completion->unsearched;
     return OR_OK;
 }
 
@@ -184,6 +200,7 @@ static bool ends_at_stop(or_completion_t *completion, size_t before)
     }
     size_t from = before > completion->stop_longest ? before - completion->stop_longest : 0;
     from = from > completion->released ? from : completion->released;
+    from = from > completion->unsearched ? from : completion->unsearched;
     size_t stop = find_stop(completion, from);
     if (stop != SIZE_MAX) {
         end_at(completion, stop);

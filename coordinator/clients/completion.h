@@ -5,7 +5,8 @@
 //                  ^^^ held back: it may become a stop string
 //
 // In a conversation the marks around a model's thoughts are no text: changes[] has the places where they stood
-// (common/text/chat/chat_reply.h). Stop strings are found in thoughts too.
+// (common/text/chat/chat_reply.h). Stop strings are found in thoughts too, and not in calls of tools, whose places
+// are call_changes[].
 //
 // Tokens are pushed one by one, so where it stops does not depend on how they were grouped into
 // rounds. One thread.
@@ -29,14 +30,20 @@ typedef struct {
     // it stays one.
     uint64_t changes[OR_PART_CHANGES_MAX];
     uint32_t change_count;
+    uint64_t call_changes[OR_PART_CHANGES_MAX]; // the same of calls, within the answer
+    uint32_t call_change_count;
+    size_t
+        unsearched; // the bytes up to the end of the last call, in which no stop string is looked for
 } or_completion_t;
 
 // Copies the stop strings (empty ones are ignored). `at_text_start`: no text token stands before
 // the completion. `chat` is the family whose prompt for this
-// or_thinking_t stands before it, borrowed; NULL: it is no conversation's.
+// or_thinking_t stands before it, borrowed; NULL: it is no conversation's. `tools` is the format in which it may call
+// some, or NULL.
 or_status_t or_completion_init(or_completion_t *completion, const or_vocab_t *vocab,
-                               const or_chat_t *chat, uint32_t thinking, bool at_text_start,
-                               const or_wire_bytes_t *stops, uint32_t stop_count);
+                               const or_chat_t *chat, const or_chat_tools_t *tools,
+                               uint32_t thinking, bool at_text_start, const or_wire_bytes_t *stops,
+                               uint32_t stop_count);
 void or_completion_fini(or_completion_t *completion);
 
 // The bytes of memory that the stop strings take.

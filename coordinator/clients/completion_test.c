@@ -44,9 +44,9 @@ static void check(const char *text, const char *const *stops, uint32_t stop_coun
     or_completion_t completion;
     bool stopped = false;
     assert_int_equal(or_tokenize(vocab, text, strlen(text), 0, &ids, &count), OR_OK);
-    assert_int_equal(
-        or_completion_init(&completion, vocab, NULL, OR_THINKING_USUAL, true, wire, stop_count),
-        OR_OK);
+    assert_int_equal(or_completion_init(&completion, vocab, NULL, NULL, OR_THINKING_USUAL, true,
+                                        wire, stop_count),
+                     OR_OK);
     for (size_t i = 0; i < count && !stopped; i++) {
         assert_int_equal(or_completion_push(&completion, ids[i], &stopped), OR_OK);
         assert_true(completion.released <= strlen(expected));
@@ -99,7 +99,7 @@ static void a_token_may_complete_several_stop_strings(void **state)
         bool stopped = false;
         const or_wire_bytes_t stops[] = {{bytes + 1, 1}, {bytes + 2, 1}};
         assert_int_equal(
-            or_completion_init(&completion, vocab, NULL, OR_THINKING_USUAL, false, stops, 2),
+            or_completion_init(&completion, vocab, NULL, NULL, OR_THINKING_USUAL, false, stops, 2),
             OR_OK);
         assert_int_equal(or_completion_push(&completion, id, &stopped), OR_OK);
         assert_true(stopped && completion.released <= 1);
@@ -141,8 +141,8 @@ static void thoughts_are_told_apart(void **state)
         assert_int_equal(or_tokenize(vocab, cases[i].text, strlen(cases[i].text),
                                      OR_TOKENIZE_CONTINUES, &ids, &count),
                          OR_OK);
-        assert_int_equal(or_completion_init(&completion, vocab, chat, OR_THINKING_USUAL, false,
-                                            &stop, stop.length > 0),
+        assert_int_equal(or_completion_init(&completion, vocab, chat, NULL, OR_THINKING_USUAL,
+                                            false, &stop, stop.length > 0),
                          OR_OK);
         for (size_t k = 0; k < count && !stopped; k++) {
             assert_int_equal(or_completion_push(&completion, ids[k], &stopped), OR_OK);
@@ -155,6 +155,56 @@ static void thoughts_are_told_apart(void **state)
         assert_int_equal(completion.change_count, cases[i].change_count);
         for (uint32_t k = 0; k < completion.change_count; k++) {
             assert_int_equal(completion.changes[k], cases[i].changes[k]);
+        }
+        or_completion_fini(&completion);
+        free(ids);
+    }
+}
+
+// Calls of tools are told apart, and a stop string is looked for around them, not in them.
+static void calls_are_told_apart(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *stop, *expected;
+        uint32_t change_count;
+        uint64_t changes[2];
+    } cases[] = {
+        {"So <tool_call>f</tool_call> on", NULL, "So <tool_call>f</tool_call> on", 2, {3, 27}},
+        {"So <tool_call>f stop</tool_call> on", "stop", NULL, 2, {3, 32}},
+        {"So <tool_call>f</tool_call> stop on", "stop", "So <tool_call>f</tool_call> ", 2, {3, 27}},
+        {"So stop<tool_call>f</tool_call>", "stop", "So ", 0, {0}},
+        {"<tool_call>st</tool_call>op", "</tool_call>op", NULL, 2, {0, 25}},
+        {"<tool_call>f stop", "stop", NULL, 1, {0}},
+    };
+    const or_chat_t *chat = NULL;
+    assert_int_equal(or_chat_by_name("qwen3", &chat), OR_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *expected = cases[i].expected != NULL ? cases[i].expected : cases[i].text;
+        const or_wire_bytes_t stop = {(const uint8_t *)cases[i].stop,
+                                      cases[i].stop != NULL ? (uint32_t)strlen(cases[i].stop) : 0};
+        int32_t *ids = NULL;
+        size_t count = 0;
+        or_completion_t completion;
+        bool stopped = false;
+        assert_int_equal(or_tokenize(vocab, cases[i].text, strlen(cases[i].text),
+                                     OR_TOKENIZE_CONTINUES, &ids, &count),
+                         OR_OK);
+        assert_int_equal(or_completion_init(&completion, vocab, chat,
+                                            or_chat_tools_by_name("qwen3"), OR_THINKING_USUAL,
+                                            false, &stop, stop.length > 0),
+                         OR_OK);
+        for (size_t k = 0; k < count && !stopped; k++) {
+            assert_int_equal(or_completion_push(&completion, ids[k], &stopped), OR_OK);
+        }
+        bool stopped_last;
+        assert_int_equal(or_completion_finish(&completion, &stopped_last), OR_OK);
+        assert_int_equal(stopped || stopped_last, cases[i].expected != NULL && stop.length > 0);
+        assert_int_equal(completion.length, strlen(expected));
+        assert_memory_equal(completion.bytes, expected, completion.length);
+        assert_int_equal(completion.call_change_count, cases[i].change_count);
+        for (uint32_t k = 0; k < completion.call_change_count; k++) {
+            assert_int_equal(completion.call_changes[k], cases[i].changes[k]);
         }
         or_completion_fini(&completion);
         free(ids);
@@ -174,7 +224,8 @@ static void changes_have_an_end(void **state)
     assert_int_equal(or_tokenize(vocab, text, sizeof text - 1, OR_TOKENIZE_CONTINUES, &ids, &count),
                      OR_OK);
     assert_int_equal(
-        or_completion_init(&completion, vocab, chat, OR_THINKING_USUAL, false, NULL, 0), OR_OK);
+        or_completion_init(&completion, vocab, chat, NULL, OR_THINKING_USUAL, false, NULL, 0),
+        OR_OK);
     for (size_t i = 0; i < 100 * count; i++) {
         bool stopped;
         assert_int_equal(or_completion_push(&completion, ids[i % count], &stopped), OR_OK);
@@ -206,7 +257,8 @@ static void no_character_reaches_over_a_mark(void **state)
                                      &small),
                      OR_OK);
     assert_int_equal(
-        or_completion_init(&completion, small, chat, OR_THINKING_USUAL, false, NULL, 0), OR_OK);
+        or_completion_init(&completion, small, chat, NULL, OR_THINKING_USUAL, false, NULL, 0),
+        OR_OK);
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         bool stopped;
         assert_int_equal(or_completion_push(&completion, ids[i], &stopped), OR_OK);
@@ -232,6 +284,7 @@ int main(void)
         cmocka_unit_test(it_ends_before_the_first_stop_string),
         cmocka_unit_test(a_token_may_complete_several_stop_strings),
         cmocka_unit_test(thoughts_are_told_apart),
+        cmocka_unit_test(calls_are_told_apart),
         cmocka_unit_test(changes_have_an_end),
         cmocka_unit_test(no_character_reaches_over_a_mark),
     };

@@ -90,6 +90,8 @@ static or_generate_delta_t make_delta(const or_csession_t *session, uint32_t cou
         .text_offset = session->stream.told.text,
         .part_changes = session->text.changes,
         .part_change_count = session->text.change_count,
+        .call_changes = session->text.call_changes,
+        .call_change_count = session->text.call_change_count,
         .finish = over ? session->finish : OR_FINISH_NONE,
         .error = over ? session->error : "",
         .error_code = over ? session->error_code : 0,

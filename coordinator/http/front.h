@@ -8,7 +8,7 @@
 #pragma once
 
 #include "common/base/options/options.h"
-#include "common/text/chat/chat.h"
+#include "common/text/chat/chat_tools.h"
 #include "common/text/vocab/vocab.h"
 #include "coordinator/clients/ledger.h"
 #include "coordinator/http/server/server.h"
@@ -58,12 +58,13 @@ or_status_t or_front_options_chat(const or_front_options_t *options, const or_gg
 // ---- the service ----
 
 typedef struct {
-    const char *model_name;   // the target's, as /v1/models has it
-    const or_vocab_t *vocab;  // borrowed, as are the next two
-    const or_chat_t *chat;    // NULL: the model has no template that we know ...
-    const char *chat_trouble; // ... for this reason
-    or_ledger_t *ledger;      // what is kept for owners; borrowed; NULL: nothing is counted
-    or_channel_t *hub;        // the coordinator's channel, which outlives the front
+    const char *model_name;       // the target's, as /v1/models has it
+    const or_vocab_t *vocab;      // borrowed, as are the next two
+    const or_chat_t *chat;        // NULL: the model has no template that we know ...
+    const char *chat_trouble;     // ... for this reason
+    const or_chat_tools_t *tools; // the format of tools; NULL: the template has none that we know
+    or_ledger_t *ledger;          // what is kept for owners; borrowed; NULL: nothing is counted
+    or_channel_t *hub;            // the coordinator's channel, which outlives the front
 } or_front_config_t;
 
 // A running HTTP service, and the API keys it asks for. Both are NULL where there is none.

@@ -326,6 +326,21 @@ static or_status_t take_reader(const or_session_target_t *target,
                                          "answer is not known here");
 }
 
+// The format in which the answer may call tools; NULL: none.
+static or_status_t take_calls(const or_generate_request_t *request, const or_chat_t *reader,
+                              const or_chat_tools_t **tools_p)
+{
+    *tools_p = NULL;
+    if (request->calls == NULL || request->calls[0] == '\0') {
+        return OR_OK;
+    }
+    *tools_p = reader != NULL ? or_chat_tools_by_name(request->calls) : NULL;
+    return *tools_p != NULL ? OR_OK
+                            : or_fail(OR_ERR_INVALID,
+                                      "the format that a request names to read calls of tools is "
+                                      "not known here, or it names no chat template");
+}
+
 // ---- the session ----
 
 // Has anything printable been committed before the completion?
@@ -436,9 +451,13 @@ or_status_t or_csession_create(const or_session_target_t *target, or_session_id_
     session->client = client;
     take_numbers(request, session);
     const or_chat_t *reader = NULL;
+    const or_chat_tools_t *tools = NULL;
     or_status_t status = make_room(session);
     if (status == OR_OK) {
         status = take_reader(target, request, &reader);
+    }
+    if (status == OR_OK) {
+        status = take_calls(request, reader, &tools);
     }
     if (status == OR_OK) {
         status = take_prompt(target, request, session);
@@ -453,7 +472,7 @@ or_status_t or_csession_create(const or_session_target_t *target, or_session_id_
         status = make_policy(request, session);
     }
     if (status == OR_OK) {
-        status = or_completion_init(&session->text, target->vocab, reader, request->thinking,
+        status = or_completion_init(&session->text, target->vocab, reader, tools, request->thinking,
                                     prompt_is_blank(target->vocab, session), request->stop,
                                     request->stop_count);
     }

@@ -148,6 +148,28 @@ static void a_reader_is_known_and_stands_for_a_conversation(void **state)
     or_vocab_destroy(&vocab);
 }
 
+// The format of calls is known, and belongs to a conversation.
+static void a_format_of_calls_is_known(void **state)
+{
+    (void)state;
+    or_vocab_t *vocab = make_vocab(0);
+    or_csession_t *session = NULL;
+    or_generate_request_t request = plain_request();
+    request.calls = "kimi-k2"; // whatever the reader is, its marks have room beside
+    request.reader = "harmony";
+    assert_int_equal(ask(vocab, &request, &session), OR_OK);
+    assert_int_equal(session->text.reader.mark_count, 4 + 5);
+    or_csession_destroy(&session);
+    request.reader = "";
+    assert_int_equal(ask(vocab, &request, &session), OR_ERR_INVALID);
+    request.reader = "qwen3";
+    request.calls = "\xFF%s";
+    assert_int_equal(ask(vocab, &request, &session), OR_ERR_INVALID);
+    assert_non_null(strstr(or_error_text(), "read calls of tools is not known here"));
+    assert_null(session);
+    or_vocab_destroy(&vocab);
+}
+
 // A mark around a thought might have come of the last token's text, so it was not known before the end that it has the stop
 // string.
 static void a_stop_string_that_waited_is_why_the_text_ends(void **state)
@@ -211,6 +233,7 @@ int main(void)
         cmocka_unit_test(without_them_only_the_clients_biases_are_there),
         cmocka_unit_test(too_many_together_are_refused),
         cmocka_unit_test(a_reader_is_known_and_stands_for_a_conversation),
+        cmocka_unit_test(a_format_of_calls_is_known),
         cmocka_unit_test(a_stop_string_that_waited_is_why_the_text_ends),
         cmocka_unit_test(a_guess_of_another_vocabulary_is_never_taken),
     };

@@ -379,20 +379,32 @@ const char *or_guess_source_name(uint32_t source)
     return name_of(names, sizeof names / sizeof *names, source);
 }
 
-bool or_generate_delta_is_thought(const or_generate_delta_t *delta, uint32_t at, uint32_t *end)
+// Has the text at a place behind the delta's own text changed an odd number of times? *end: where it changes next.
+static bool has_changed(const or_generate_delta_t *delta, const uint64_t *changes, uint32_t count,
+                        uint32_t at, uint32_t *end)
 {
     const uint64_t place = delta->text_offset + at;
-    bool is_thought = false;
+    bool changed = false;
     *end = delta->text_bytes;
-    for (uint32_t i = 0; i < delta->part_change_count; i++) {
-        if (delta->part_changes[i] > place) {
-            const uint64_t left = delta->part_changes[i] - place;
+    for (uint32_t i = 0; i < count; i++) {
+        if (changes[i] > place) {
+            const uint64_t left = changes[i] - place;
             *end = left < delta->text_bytes - at ? at + (uint32_t)left : delta->text_bytes;
             break;
         }
-        is_thought = !is_thought;
+        changed = !changed;
     }
-    return is_thought;
+    return changed;
+}
+
+bool or_generate_delta_is_thought(const or_generate_delta_t *delta, uint32_t at, uint32_t *end)
+{
+    return has_changed(delta, delta->part_changes, delta->part_change_count, at, end);
+}
+
+bool or_generate_delta_is_call(const or_generate_delta_t *delta, uint32_t at, uint32_t *end)
+{
+    return has_changed(delta, delta->call_changes, delta->call_change_count, at, end);
 }
 
 const char *or_draft_policy_name(uint32_t policy)

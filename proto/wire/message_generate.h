@@ -72,6 +72,9 @@ typedef struct {
     // Where the prompt is a conversation that was written out before, as in a journal: the name of the chat family
     // that reads the answer's thoughts. NULL means "": the answer is text.
     const char *reader;
+    // The name of the format in which the reader's models write calls of tools (common/text/chat/chat_tools.h). NULL
+    // means "": calls are text like any other.
+    const char *calls;
 } or_generate_request_t;
 
 #define OR_STATS_LEVELS 16u // beyond, nothing is counted by depth or rank
@@ -153,10 +156,15 @@ typedef struct {
     // ascending, as far as is known. It begins as an answer.
     const uint64_t *part_changes;
     uint32_t part_change_count; // at most OR_PART_CHANGES_MAX
+    // The same of the text in which tools may be called, within the answer. It has the marks of calls, spelled out.
+    const uint64_t *call_changes;
+    uint32_t call_change_count; // at most OR_PART_CHANGES_MAX
 } or_generate_delta_t;
 
 // Is the text that begins `at` bytes from a delta's own text a thought? *end: where it changes, or the delta's end.
 bool or_generate_delta_is_thought(const or_generate_delta_t *delta, uint32_t at, uint32_t *end);
+// May it call tools? The same.
+bool or_generate_delta_is_call(const or_generate_delta_t *delta, uint32_t at, uint32_t *end);
 
 // The client goes on after a lost connection.
 typedef struct {

@@ -164,24 +164,25 @@ MESSAGE(chat_message, [1] = STRING(role), [2] = BYTES(content, content_bytes));
 #undef OF
 
 #define OF or_generate_request_t
-MESSAGE(generate_request, [1] = UINT64(request), [2] = BYTES(prompt, prompt_bytes),
-        [3] = UINT32S(prompt_tokens, prompt_token_count, AT_MOST_TOKENS("prompt tokens")),
-        [4] = UINT32(max_tokens),
-        [5] = STRUCT(sampling, or_sampling_t, sampling, .what = "its sampling parameters"),
-        [6] = UINT64(seed), [7] = BOOL(has_seed),
-        [8] = BYTES_LIST(stop, stop_count, AT_MOST_TOKENS("stop strings")), [9] = BOOL(plain),
-        [10] = UINT32(draft_method), [11] = UINT32(accept_rule), [12] = UINT32(draft_nodes),
-        [13] = UINT32(draft_depth), [14] = FLOAT(draft_temperature),
-        [15] = BOOL(has_draft_temperature), [16] = BOOL(ignore_end), [17] = BOOL(special),
-        [18] = UINT32S(draft_shape, draft_shape_count, AT_MOST_TOKENS("draft shape")),
-        [19] = UINT32(distribution_entries), [20] = BOOL(allow_lossy), [21] = FLOAT(lenience),
-        [22] = FLOAT(typical_epsilon), [23] = FLOAT(typical_delta), [24] = FLOAT(draft_threshold),
-        [25] = BOOL(draft_calibrated), [26] = UINT32(vocab_method), [27] = UINT32(draft_ahead),
-        [28] = UINT32(draft_policy), [29] = STRING(owner), [30] = STRING(label),
-        [31] = UINT32(logprobs), [32] = BOOL(details), [33] = UINT32(choice),
-        [34] = STRUCTS(messages, message_count, or_chat_message_t, chat_message,
-                       AT_MOST_TOKENS("messages")),
-        [35] = BOOL(measured), [36] = UINT32(thinking), [37] = STRING(reader));
+MESSAGE(
+    generate_request, [1] = UINT64(request), [2] = BYTES(prompt, prompt_bytes),
+    [3] = UINT32S(prompt_tokens, prompt_token_count, AT_MOST_TOKENS("prompt tokens")),
+    [4] = UINT32(max_tokens),
+    [5] = STRUCT(sampling, or_sampling_t, sampling, .what = "its sampling parameters"),
+    [6] = UINT64(seed), [7] = BOOL(has_seed),
+    [8] = BYTES_LIST(stop, stop_count, AT_MOST_TOKENS("stop strings")), [9] = BOOL(plain),
+    [10] = UINT32(draft_method), [11] = UINT32(accept_rule), [12] = UINT32(draft_nodes),
+    [13] = UINT32(draft_depth), [14] = FLOAT(draft_temperature), [15] = BOOL(has_draft_temperature),
+    [16] = BOOL(ignore_end), [17] = BOOL(special),
+    [18] = UINT32S(draft_shape, draft_shape_count, AT_MOST_TOKENS("draft shape")),
+    [19] = UINT32(distribution_entries), [20] = BOOL(allow_lossy), [21] = FLOAT(lenience),
+    [22] = FLOAT(typical_epsilon), [23] = FLOAT(typical_delta), [24] = FLOAT(draft_threshold),
+    [25] = BOOL(draft_calibrated), [26] = UINT32(vocab_method), [27] = UINT32(draft_ahead),
+    [28] = UINT32(draft_policy), [29] = STRING(owner), [30] = STRING(label),
+    [31] = UINT32(logprobs), [32] = BOOL(details), [33] = UINT32(choice),
+    [34] = STRUCTS(messages, message_count, or_chat_message_t, chat_message,
+                   AT_MOST_TOKENS("messages")),
+    [35] = BOOL(measured), [36] = UINT32(thinking), [37] = STRING(reader), [38] = STRING(calls));
 #undef OF
 
 #define OF or_generate_stats_t
@@ -213,7 +214,9 @@ MESSAGE(generate_delta, [1] = UINT64(request), [2] = UINT32(offset),
         [21] = POINTER(tree, or_draft_tree_t, draft_tree),
         [22] = UINT32S(tree_accepted, tree_accepted_count, AT_MOST_TOKENS("accepted nodes")),
         [23] = UINT64S(part_changes, part_change_count,
-                       AT_MOST(OR_PART_CHANGES_MAX, "changes of parts")));
+                       AT_MOST(OR_PART_CHANGES_MAX, "changes of parts")),
+        [24] = UINT64S(call_changes, call_change_count,
+                       AT_MOST(OR_PART_CHANGES_MAX, "changes of calls")));
 #undef OF
 
 #define OF or_resume_t

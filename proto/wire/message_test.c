@@ -272,6 +272,12 @@ static void many_changes_of_parts_are_refused(void **context)
     encode(&message, &frame, &bytes);
     assert_refused(frame, bytes, "changes of parts has 65 entries where at most 64");
     free(frame);
+    message.body.generate_delta = (or_generate_delta_t){
+        .call_changes = changes, .call_change_count = OR_PART_CHANGES_MAX + 1};
+    encode(&message, &frame, &bytes);
+    assert_refused(frame, bytes, "changes of calls has 65 entries where at most 64");
+    free(frame);
+    message.body.generate_delta = (or_generate_delta_t){.part_changes = changes};
     message.body.generate_delta.part_change_count = OR_PART_CHANGES_MAX;
     encode(&message, &frame, &bytes);
     assert_int_equal(or_message_decode(frame, bytes, &message), OR_OK);

@@ -1,7 +1,8 @@
 // Goal: any body, Last-Event-ID or figures of a peer give a request within its bounds, a place in the text, or JSON;
 // or they are refused in words.
 // Method: parse as either kind of request and check every promise of api_request.h. Parse as an event id, format,
-// and parse to the same. Figures from the input's bytes become JSON that can be read again.
+// and parse to the same. Figures from the input's bytes become JSON that can be read again. As an answer, the input has calls of
+// tools or none, and every text without one is all there.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,11 @@ static void check_request(const or_api_request_t *request, uint32_t vocab_size)
     assert(generate->plain || (generate->draft_nodes >= 1 && generate->draft_depth >= 1));
     assert(generate->draft_nodes <= OR_TREE_NODES_MAX);
     assert(generate->logprobs <= OR_LOGPROBS_MAX + 1 && generate->seed <= INT64_MAX);
-    assert(request->chat ? generate->message_count >= 1 : generate->message_count == 0);
+    const bool written_out = generate->reader != NULL; // a conversation that speaks of tools
+    assert(!written_out || (request->chat && request->prompts[0].count > 0));
+    assert(request->chat && !written_out ? generate->message_count >= 1
+                                         : generate->message_count == 0);
+    assert((request->tools != NULL) == (generate->calls != NULL));
     for (uint32_t i = 0; i < request->prompt_count; i++) {
         check_prompt(request, &request->prompts[i], vocab_size);
     }
@@ -57,10 +62,53 @@ static void check_request(const or_api_request_t *request, uint32_t vocab_size)
     }
 }
 
+// Families, and formats of tools in them.
+static const char *const formats[][2] = {{"qwen3", "qwen3"},
+                                         {"llama3.1", "llama3.1"},
+                                         {"mistral-tekken", "mistral-nemo"},
+                                         {"mistral-v7", "mistral-v11"},
+                                         {"kimi-k2", "kimi-k2"}};
+#define FORMATS (sizeof formats / sizeof *formats)
+
+typedef struct {
+    size_t text_bytes, calls;
+} read_t;
+
+static or_status_t count_text(void *context, const char *bytes, size_t count)
+{
+    assert(bytes != NULL && count > 0);
+    ((read_t *)context)->text_bytes += count;
+    return OR_OK;
+}
+
+static or_status_t count_call(void *context, const or_chat_call_t *call)
+{
+    assert(or_chat_is_call_name(call->name, strlen(call->name)));
+    json_t *arguments = json_loadb(call->arguments, call->arguments_bytes, JSON_ALLOW_NUL, NULL);
+    assert(call->arguments[0] == '{' && call->arguments_bytes >= 2);
+    json_decref(arguments); // it may be NULL: strings need not be UTF-8, and numbers may be large
+    ((read_t *)context)->calls++;
+    return OR_OK;
+}
+
+static void try_calls(const uint8_t *data, size_t size)
+{
+    for (size_t i = 0; i < FORMATS; i++) {
+        read_t read = {0};
+        const or_chat_call_sink_t sink = {count_text, count_call, &read};
+        assert(or_chat_calls_read(or_chat_tools_by_name(formats[i][1]), (const char *)data, size,
+                                  &sink) == OR_OK);
+        assert(read.calls > 0 ? read.text_bytes < size : read.text_bytes == size);
+    }
+}
+
 static void try_request(bool chat, const uint8_t *data, size_t size)
 {
     const or_vocab_t *vocab = fuzz_vocabulary(0);
-    const or_api_terms_t terms = {.model = "tales.gguf", .vocab = vocab};
+    or_api_terms_t terms = {.model = "tales.gguf",
+                            .vocab = vocab,
+                            .tools = or_chat_tools_by_name(formats[size % FORMATS][1])};
+    assert(or_chat_by_name(formats[size % FORMATS][0], &terms.chat) == OR_OK);
     or_api_request_t request;
     or_api_problem_t problem = {0};
     if (or_api_request_parse(chat, data, size, &terms, &request, &problem)) {
@@ -125,6 +173,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     try_request(false, data, size);
     try_request(true, data, size);
     try_event_id(data, size);
+    try_calls(data, size);
     try_figures(data, size);
     return 0;
 }

@@ -57,6 +57,17 @@ static const struct {
          "\"content\": [{\"type\": \"text\", \"text\": \"b\"}]}], \"logprobs\": true, "
          "\"top_logprobs\": 2, \"draft\": {\"method\": \"rsd-c\", \"accept\": \"recursive\", "
          "\"shape\": \"4x2x1\", \"details\": true}, \"tool_choice\": \"none\"}"),
+    SEED(
+        "api", "tools",
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+        "\"tool_calls\": [{\"id\": \"123456789\", \"type\": \"function\", \"function\": {\"name\": "
+        "\"f\", \"arguments\": \"{\\\"a\\\": [1.5e3]}\"}}]}, {\"role\": \"tool\", "
+        "\"tool_call_id\": "
+        "\"123456789\", \"content\": \"b\"}], \"tools\": [{\"type\": \"function\", \"function\": "
+        "{\"name\": \"f\", \"parameters\": {\"a\": {\"type\": \"\\u00e9\"}}}}]}"),
+    SEED("api", "call",
+         "a <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [1, {}]}}\n</tool_call>"),
+    SEED("api", "calls", "[TOOL_CALLS]f[CALL_ID]123456789[ARGS]{\"a\": \"\\ud83d\\ude00\"}"),
     SEED("api", "tokens", "{\"prompt\": [1, 6, 7], \"echo\": true, \"draft\": false}"),
     SEED("api", "place",
          "AAECAwQFBgcICQoLDA0ODxUAAABYAAAAAAAAAFAAAAAAAAAAXDofAAAAAADAhv1qAAAAABI0VngB"),

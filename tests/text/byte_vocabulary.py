@@ -11,7 +11,9 @@ SPECIAL = """<unk> <s> </s> <|im_start|> <|im_end|> <|im_sep|> <|im_user|> <|im_
 <|message|> <|return|> <|call|> <|constrain|> <think> </think> [gMASK] <sop> [INST] [/INST] [SYSTEM_PROMPT] [/SYSTEM_PROMPT] <|start_of_role|> <|end_of_role|>
 <｜begin▁of▁sentence｜> <｜end▁of▁sentence｜> <｜User｜> <｜Assistant｜> <|START_OF_TURN_TOKEN|> <|END_OF_TURN_TOKEN|> <|SYSTEM_TOKEN|> <|USER_TOKEN|> <|CHATBOT_TOKEN|>
 <|START_THINKING|> <|END_THINKING|> <|START_RESPONSE|> <|END_RESPONSE|> <|begin_of_sentence|> <|end_of_sentence|> <|tool_call> <tool_call|> <|tool_response> <tool_response|> <|"|> <|think|>
-[|system|] [|user|] [|assistant|] [|endofturn|] [|tool|] <|observation|> <|role_sep|> <|message_sep|> <tool_call> </tool_call> <tool_response> </tool_response> <arg_key> </arg_key> <arg_value> </arg_value>""".split()
+[|system|] [|user|] [|assistant|] [|endofturn|] [|tool|] <|observation|> <|role_sep|> <|message_sep|> <tool_call> </tool_call> <tool_response> </tool_response> <arg_key> </arg_key> <arg_value> </arg_value>
+[AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_CALLS] [TOOL_RESULTS] [/TOOL_RESULTS] [TOOL_CONTENT] [CALL_ID] [ARGS] <|python_tag|>
+<|tool_calls_section_begin|> <|tool_calls_section_end|> <|tool_call_begin|> <|tool_call_argument_begin|> <|tool_call_end|>""".split()
 TOKENS = SPECIAL + [SPACE] + [f"<0x{byte:02X}>" for byte in range(256)]
 KINDS = [UNKNOWN] + [CONTROL] * (len(SPECIAL) - 1) + [NORMAL] + [BYTE] * 256
 

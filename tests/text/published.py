@@ -60,7 +60,7 @@ TEMPLATES = {
     "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": Template(""),
     "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": Template("chatml", chatml_system("You are a function calling AI model"), adds_begin=True),
     "Qwen-QwQ-32B": Template("qwq", settings={"enable_thinking": True}),
-    "Qwen-Qwen2.5-7B-Instruct": Template("chatml", chatml_system("You are Qwen, created by Alibaba Cloud")),
+    "Qwen-Qwen2.5-7B-Instruct": Template("chatml", chatml_system(r"You are Qwen, created by Alibaba Cloud\. You are a helpful assistant\.(?=<)")),
     "Qwen-Qwen3-0.6B": Template("qwen3", thinking=SWITCH),
     "Qwen3-Coder": Template("chatml"),
     "Qwen3.5-4B": Template("qwen3.5", thinking=SWITCH),
@@ -124,12 +124,12 @@ def template_text(name):
 @functools.cache
 def compiled(text):
     from jinja2.ext import loopcontrols
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+    from jinja2.sandbox import SandboxedEnvironment
 
     def refuse(words):
         raise ValueError(words)
 
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+    environment = SandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
     environment.filters["tojson"] = lambda value, **more: json.dumps(value, ensure_ascii=False, indent=more.get("indent"))
     environment.globals["raise_exception"] = refuse
     environment.globals["strftime_now"] = lambda form: "2026-11-26"
@@ -143,13 +143,13 @@ def variants():
             yield from ((name, how) for how in ("", *template.thinking))
 
 
-def render(template, text, messages, thinking=""):
+def render(template, text, messages, thinking="", **more):
     """The prompt as transformers renders it, without what we leave out. None: the template refuses the conversation, or it is not to be compared."""
     begin, end = template.roles
     if not template.fits(messages):
         return None
     try:
-        prompt = compiled(text).render(messages=messages, bos_token=begin, eos_token=end, add_generation_prompt=True, **template.settings | template.thinking.get(thinking, {}))
+        prompt = compiled(text).render(messages=messages, bos_token=begin, eos_token=end, add_generation_prompt=True, **more, **template.settings | template.thinking.get(thinking, {}))
     except ValueError:
         return None
     return re.sub(template.left_out, "", prompt, flags=re.DOTALL)

@@ -21,12 +21,25 @@
 
 #include "common/text/vocab/vocab.h"
 
-typedef struct or_chat or_chat_t; // a family; static, never freed
+typedef struct or_chat or_chat_t;             // a family; static, never freed
+typedef struct or_chat_tools or_chat_tools_t; // a format of tools (chat_tools.h); the same
+
+// A call of a tool that an assistant's turn made.
+typedef struct {
+    const char *name;      // of the function
+    const char *arguments; // a JSON value
+    size_t arguments_bytes;
+    const char *id; // "": none
+} or_chat_call_t;
 
 typedef struct {
-    const char *role; // "system", "user" or "assistant"
+    const char *
+        role; // "system", "user" or "assistant"; with a format of tools also "tool", whose content is a result
     const char *content;
     size_t length;
+    const or_chat_call_t *calls; // of an assistant
+    size_t call_count;
+    const char *call_id; // of a tool: which call it answers; NULL: not said
 } or_chat_turn_t;
 
 // Shall the model think before it answers? Families of models that cannot do otherwise refuse the other.
@@ -54,3 +67,17 @@ const char *or_chat_name(const or_chat_t *chat);
 or_status_t or_chat_tokenize(const or_chat_t *chat, const or_vocab_t *vocab, uint32_t thinking,
                              const or_chat_turn_t *turns, size_t count, int32_t **ids_p,
                              size_t *count_p);
+
+// Tools that a conversation speaks of: the format in which its model writes them, and a JSON array of those that may be
+// called now. tools NULL: none may.
+typedef struct {
+    const or_chat_tools_t *format;
+    const char *tools;
+    size_t tools_bytes;
+} or_chat_toolbox_t;
+
+// The same with tools. Also OR_ERR_INVALID: an order of calls and results, or ids, for which the format has no words.
+or_status_t or_chat_tokenize_tools(const or_chat_t *chat, const or_chat_toolbox_t *toolbox,
+                                   const or_vocab_t *vocab, uint32_t thinking,
+                                   const or_chat_turn_t *turns, size_t count, int32_t **ids_p,
+                                   size_t *count_p);

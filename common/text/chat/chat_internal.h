@@ -78,6 +78,34 @@ struct or_chat {
 extern const or_chat_t or_chat_families[];
 extern const size_t or_chat_family_count;
 
+// ---- writing (chat_writer.c) ----
+
+typedef struct {
+    const or_vocab_t *vocab;
+    uint32_t thinking; // or_thinking_t
+    char *text;        // since the last token of the markup: not tokenised yet
+    size_t length;
+    size_t capacity;
+    bool continues; // the text follows other text, or a token that takes no space after it
+    int32_t *ids;   // the result
+    size_t count;
+    size_t ids_capacity;
+    size_t tool_bytes; // written of tools, calls and results
+} or_chat_writer_t;
+
+// All fail with OR_ERR_NO_MEMORY.
+// Write a token. OR_TOKEN_NONE is one that the vocabulary lacks, and is left out.
+or_status_t or_chat_write_token(or_chat_writer_t *writer, int32_t id);
+// Write markup: special tokens are cut out, and the text between them is tokenised together with the content beside it.
+or_status_t or_chat_write_markup(or_chat_writer_t *writer, const char *markup);
+or_status_t or_chat_write_markup_of(or_chat_writer_t *writer, const char *markup, size_t length);
+// Write content, all of which is text.
+or_status_t or_chat_write_content(or_chat_writer_t *writer, const char *text, size_t length);
+// Tokenise the text so far; the text that follows is tokenised by itself.
+or_status_t or_chat_settle(or_chat_writer_t *writer);
+
+// ---- words (chat_words.c) ----
+
 // The words of a turn, borrowed from it or `owned`, which the caller frees.
 typedef struct {
     const char *text;
@@ -88,6 +116,8 @@ typedef struct {
 // The words of a turn as the family's template keeps them within this markup. OR_ERR_NO_MEMORY.
 or_status_t or_chat_words(const or_chat_t *chat, const or_chat_turn_t *turn,
                           const or_chat_markup_t *markup, or_chat_words_t *words);
+
+bool or_chat_is_role(const or_chat_turn_t *turn, const char *role);
 
 // The opening for an or_thinking_t; NULL: the family has none.
 const char *or_chat_opening(const or_chat_t *chat, uint32_t thinking);

@@ -135,10 +135,26 @@ static bool has_bars(const char *piece, size_t length)
 bool or_chat_is_markup(const char *piece, size_t length)
 {
     // Tokens that end or begin a text, and what only templates with tools write.
-    static const char *const others[] = {
-        "<s>",         "</s>",         "<bos>",           "<eos>",
-        "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>",
-        "<arg_key>",   "</arg_key>",   "<arg_value>",     "</arg_value>"};
+    static const char *const others[] = {"<s>",
+                                         "</s>",
+                                         "<bos>",
+                                         "<eos>",
+                                         "<tool_call>",
+                                         "</tool_call>",
+                                         "<tool_response>",
+                                         "</tool_response>",
+                                         "<arg_key>",
+                                         "</arg_key>",
+                                         "<arg_value>",
+                                         "</arg_value>",
+                                         "[AVAILABLE_TOOLS]",
+                                         "[/AVAILABLE_TOOLS]",
+                                         "[TOOL_CALLS]",
+                                         "[TOOL_RESULTS]",
+                                         "[/TOOL_RESULTS]",
+                                         "[TOOL_CONTENT]",
+                                         "[CALL_ID]",
+                                         "[ARGS]"};
     if (has_bars(piece, length)) {
         return true;
     }

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/text/chat/chat_internal.h"
+#include "common/text/chat/chat_tools_internal.h"
 #include "common/text/vocab/vocab_internal.h"
 
 // ---- marks ----
@@ -58,7 +58,39 @@ static void take_mark(or_chat_reader_t *reader, or_chat_mark_t kind)
     case OR_CHAT_MARK_BODY:
         begin_part(reader, announces_thought(reader) ? OR_CHAT_REASONING : OR_CHAT_ANSWER);
         break;
+    case OR_CHAT_MARK_CALL:
+    case OR_CHAT_MARK_INNER:
+        reader->part = OR_CHAT_CALL;
+        break;
+    case OR_CHAT_MARK_CALL_END:
+        reader->part = OR_CHAT_ANSWER;
+        break;
     }
+}
+
+static bool is_of_call(or_chat_mark_t kind)
+{
+    return kind == OR_CHAT_MARK_CALL || kind == OR_CHAT_MARK_INNER || kind == OR_CHAT_MARK_CALL_END;
+}
+
+// Does a mark mean something where the text is? A thought calls nothing, and arguments are not thought.
+static bool is_live(const or_chat_reader_t *reader, size_t mark)
+{
+    const or_chat_mark_t kind = reader->marks[mark].kind;
+    return reader->part == OR_CHAT_CALL ? is_of_call(kind)
+           : reader->part == OR_CHAT_ANSWER
+               ? kind != OR_CHAT_MARK_INNER && kind != OR_CHAT_MARK_CALL_END
+               : !is_of_call(kind);
+}
+
+// Take a mark. Those of calls are part of them.
+static or_status_t pass_mark(or_chat_reader_t *reader, int mark, or_chat_take_t take, void *context)
+{
+    const char *text = reader->marks[mark].text;
+    const or_chat_mark_t kind = reader->marks[mark].kind;
+    take_mark(reader, kind);
+    reader->bare = false;
+    return is_of_call(kind) ? take(context, OR_CHAT_CALL, text, strlen(text)) : OR_OK;
 }
 
 // The prompt ends where the assistant begins to write, perhaps inside a thought that it has opened: the last mark there
@@ -66,33 +98,56 @@ static void take_mark(or_chat_reader_t *reader, or_chat_mark_t kind)
 static void read_opening(or_chat_reader_t *reader, const char *opening)
 {
     for (const char *at = opening; *at != '\0'; at++) {
-        for (size_t i = 0; i < OR_CHAT_MARKS_MAX; i++) {
-            const char *mark = reader->reply->marks[i].text;
-            if (mark != NULL && strncmp(at, mark, strlen(mark)) == 0) {
-                take_mark(reader, reader->reply->marks[i].kind);
+        for (size_t i = 0; i < reader->mark_count; i++) {
+            const char *mark = reader->marks[i].text;
+            if (strncmp(at, mark, strlen(mark)) == 0) {
+                take_mark(reader, reader->marks[i].kind);
             }
         }
     }
     reader->marked = false;
 }
 
-void or_chat_reader_init(or_chat_reader_t *reader, const or_chat_t *chat, uint32_t thinking,
-                         const or_vocab_t *vocab)
+static void add_mark(or_chat_reader_t *reader, const or_vocab_t *vocab, const char *text,
+                     or_chat_mark_t kind)
 {
-    *reader =
-        (or_chat_reader_t){.reply = chat != NULL ? chat->reply : NULL, .part = OR_CHAT_ANSWER};
-    if (reader->reply == NULL) {
-        return;
+    if (text != NULL) {
+        const size_t i = reader->mark_count++;
+        reader->marks[i].text = text;
+        reader->marks[i].kind = kind;
+        reader->marks[i].id = token_of(vocab, text);
     }
-    for (size_t i = 0; i < OR_CHAT_MARKS_MAX; i++) {
-        const char *mark = reader->reply->marks[i].text;
-        reader->ids[i] = mark != NULL ? token_of(vocab, mark) : OR_TOKEN_NONE;
+}
+
+static void add_call_marks(or_chat_reader_t *reader, const or_vocab_t *vocab,
+                           const or_chat_tools_t *tools)
+{
+    add_mark(reader, vocab, tools->reads.begin, OR_CHAT_MARK_CALL);
+    add_mark(reader, vocab, tools->reads.end, OR_CHAT_MARK_CALL_END);
+    for (size_t i = 0; i < OR_CALLS_INNER_MAX; i++) {
+        add_mark(reader, vocab, tools->reads.inner[i], OR_CHAT_MARK_INNER);
     }
-    const char *opening = or_chat_opening(chat, thinking);
-    read_opening(reader, opening != NULL ? opening : chat->opening);
-    reader->fresh = reader->fresh || reader->reply->drops_first_spaces;
-    if (reader->reply->in_header) {
+    reader->bare = tools->reads.bare;
+}
+
+void or_chat_reader_init(or_chat_reader_t *reader, const or_chat_t *chat,
+                         const or_chat_tools_t *tools, uint32_t thinking, const or_vocab_t *vocab)
+{
+    const or_chat_reply_t *reply = chat != NULL ? chat->reply : NULL;
+    *reader = (or_chat_reader_t){.reply = reply, .part = OR_CHAT_ANSWER};
+    for (size_t i = 0; reply != NULL && i < OR_CHAT_MARKS_MAX; i++) {
+        add_mark(reader, vocab, reply->marks[i].text, reply->marks[i].kind);
+    }
+    if (reply != NULL) {
+        const char *opening = or_chat_opening(chat, thinking);
+        read_opening(reader, opening != NULL ? opening : chat->opening);
+        reader->fresh = reader->fresh || reply->drops_first_spaces;
+    }
+    if (reply != NULL && reply->in_header) {
         begin_header(reader, false);
+    }
+    if (tools != NULL) {
+        add_call_marks(reader, vocab, tools);
     }
 }
 
@@ -144,6 +199,10 @@ static or_status_t take_text(or_chat_reader_t *reader, const char *bytes, size_t
         return status;
     }
     reader->fresh = false;
+    if (reader->bare && !is_space(bytes[at])) {
+        reader->bare = false;
+        reader->part = bytes[at] == '{' ? OR_CHAT_CALL : reader->part;
+    }
     return take(context, reader->part, bytes + at, count - at);
 }
 
@@ -151,14 +210,14 @@ static or_status_t take_text(or_chat_reader_t *reader, const char *bytes, size_t
 static int mark_at(const or_chat_reader_t *reader, const char *bytes, size_t count, bool *may)
 {
     *may = false;
-    for (int i = 0; i < OR_CHAT_MARKS_MAX; i++) {
-        const char *mark = reader->reply->marks[i].text;
-        if (mark == NULL || reader->ids[i] != OR_TOKEN_NONE) {
+    for (size_t i = 0; i < reader->mark_count; i++) {
+        const char *mark = reader->marks[i].text;
+        if (reader->marks[i].id != OR_TOKEN_NONE || !is_live(reader, i)) {
             continue;
         }
         size_t length = strlen(mark);
         if (count >= length && memcmp(mark, bytes, length) == 0) {
-            return i;
+            return (int)i;
         }
         *may = *may || (count < length && memcmp(mark, bytes, count) == 0);
     }
@@ -175,12 +234,9 @@ static or_status_t take_held(or_chat_reader_t *reader, or_chat_take_t take, void
         if (may && mark < 0) {
             return OR_OK;
         }
-        size_t used = mark >= 0 ? strlen(reader->reply->marks[mark].text) : 1;
-        if (mark >= 0) {
-            take_mark(reader, reader->reply->marks[mark].kind);
-        } else {
-            status = take_text(reader, reader->held, 1, take, context);
-        }
+        size_t used = mark >= 0 ? strlen(reader->marks[mark].text) : 1;
+        status = mark >= 0 ? pass_mark(reader, mark, take, context)
+                           : take_text(reader, reader->held, 1, take, context);
         reader->held_bytes -= used;
         memmove(reader->held, reader->held + used, reader->held_bytes);
     }
@@ -189,16 +245,19 @@ static or_status_t take_held(or_chat_reader_t *reader, or_chat_take_t take, void
 
 static or_status_t release_held(or_chat_reader_t *reader, or_chat_take_t take, void *context)
 {
-    size_t count = reader->held_bytes;
+    or_status_t status = OR_OK;
+    for (size_t i = 0; status == OR_OK && i < reader->held_bytes; i++) {
+        status = take_text(reader, reader->held + i, 1, take, context);
+    }
     reader->held_bytes = 0;
-    return count > 0 ? take_text(reader, reader->held, count, take, context) : OR_OK;
+    return status;
 }
 
 or_status_t or_chat_reader_text(or_chat_reader_t *reader, const char *bytes, size_t count,
                                 or_chat_take_t take, void *context)
 {
     or_status_t status = OR_OK;
-    if (reader->reply == NULL) {
+    if (reader->reply == NULL && reader->mark_count == 0) {
         return count > 0 ? take(context, OR_CHAT_ANSWER, bytes, count) : OR_OK;
     }
     for (size_t i = 0; status == OR_OK && i < count; i++) {
@@ -211,9 +270,9 @@ or_status_t or_chat_reader_text(or_chat_reader_t *reader, const char *bytes, siz
 // The mark that is this token, or -1.
 static int mark_of(const or_chat_reader_t *reader, int32_t id)
 {
-    for (int i = 0; reader->reply != NULL && i < OR_CHAT_MARKS_MAX; i++) {
-        if (reader->ids[i] == id && id != OR_TOKEN_NONE) {
-            return i;
+    for (size_t i = 0; i < reader->mark_count; i++) {
+        if (reader->marks[i].id == id && id != OR_TOKEN_NONE && is_live(reader, i)) {
+            return (int)i;
         }
     }
     return -1;
@@ -233,8 +292,7 @@ or_status_t or_chat_reader_token(or_chat_reader_t *reader, int32_t id, or_chat_t
         return OR_OK;
     }
     or_status_t status = release_held(reader, take, context);
-    take_mark(reader, reader->reply->marks[mark].kind);
-    return status;
+    return status == OR_OK ? pass_mark(reader, mark, take, context) : status;
 }
 
 or_status_t or_chat_reader_finish(or_chat_reader_t *reader, or_chat_take_t take, void *context)

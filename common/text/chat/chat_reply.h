@@ -4,14 +4,18 @@
 //     └ mark ┘ └── reasoning ────┘ └ mark ┘   └answer┘
 //
 // A mark is a token where the vocabulary has one of that spelling, and else text. Marks belong to no part, nor does the white
-// space between a mark and a part's first word. Everything else stays as it was written, byte for byte. One thread.
+// space between a mark and a part's first word. Everything else stays as it was written, byte for byte.
+//
+// Where tools may be called, the text of calls is a part as well. It has its marks, spelled out, and whether it is a call is for
+// or_chat_calls_read to say. One thread.
 #pragma once
 
-#include "common/text/chat/chat.h"
+#include "common/text/chat/chat_tools.h"
 
 typedef enum {
     OR_CHAT_ANSWER,
     OR_CHAT_REASONING,
+    OR_CHAT_CALL,   // calls of tools, in the answer
     OR_CHAT_HEADER, // belongs to no part: its text says of which kind the next one is
 } or_chat_part_t;
 
@@ -20,10 +24,14 @@ typedef enum {
     OR_CHAT_MARK_REASONING, // a thought follows
     OR_CHAT_MARK_LINE,      // the rest of the line is a header, behind which a thought follows
     OR_CHAT_MARK_HEADER,    // a header follows
+    OR_CHAT_MARK_CALL,      // a call follows, of which this is the beginning
+    OR_CHAT_MARK_INNER,     // it belongs to a call
+    OR_CHAT_MARK_CALL_END,  // it ends a call, and the answer goes on
     OR_CHAT_MARK_BODY, // the header ends: a thought follows if it began with one of `thoughts`, else an answer
 } or_chat_mark_t;
 
 #define OR_CHAT_MARKS_MAX 4
+#define OR_CHAT_CALL_MARKS_MAX 6
 #define OR_CHAT_HEADER_BYTES 64
 
 // The marks of a family's answers.
@@ -38,9 +46,15 @@ typedef struct {
 } or_chat_reply_t;
 
 typedef struct {
-    const or_chat_reply_t *reply;   // NULL: all text is the answer
-    int32_t ids[OR_CHAT_MARKS_MAX]; // the marks' tokens, OR_TOKEN_NONE for those that are text
+    const or_chat_reply_t *reply; // NULL: it has no thoughts
+    struct {
+        const char *text;
+        or_chat_mark_t kind;
+        int32_t id; // OR_TOKEN_NONE: it is text
+    } marks[OR_CHAT_MARKS_MAX + OR_CHAT_CALL_MARKS_MAX];
+    size_t mark_count;
     or_chat_part_t part;
+    bool bare;           // no word was written, and a first '{' would begin a call
     bool ends_with_line; // the header does, and a thought follows
     bool marked;         // the model has written a mark
     bool fresh;          // no word of the part was written
@@ -54,9 +68,10 @@ typedef struct {
 typedef or_status_t (*or_chat_take_t)(void *context, or_chat_part_t part, const char *bytes,
                                       size_t count);
 
-// Begin an answer behind a family's prompt for this or_thinking_t. `chat` NULL: a text that is no conversation. Borrows both.
-void or_chat_reader_init(or_chat_reader_t *reader, const or_chat_t *chat, uint32_t thinking,
-                         const or_vocab_t *vocab);
+// Begin an answer behind a family's prompt for this or_thinking_t. `chat` NULL: a text that is no conversation. `tools` NULL:
+// calls are text like any other. Borrows both.
+void or_chat_reader_init(or_chat_reader_t *reader, const or_chat_t *chat,
+                         const or_chat_tools_t *tools, uint32_t thinking, const or_vocab_t *vocab);
 // Is this token a mark? Then text that is not taken yet belongs before it.
 bool or_chat_reader_is_mark(const or_chat_reader_t *reader, int32_t id);
 // Take a token before its text. *is_mark: it has no text, and the next part begins. Fails as `take` does.

@@ -30,18 +30,26 @@ static const test_token_t with_marks[] = {{"<unk>", 0, 2},
                                           {"<|END_THINKING|>", 0, USER},
                                           {"<|START_RESPONSE|>", 0, USER},
                                           {"<|END_RESPONSE|>", 0, USER},
+                                          {"<tool_call>", 0, USER},
+                                          {"</tool_call>", 0, USER},
+                                          {"[TOOL_CALLS]", 0, CONTROL},
+                                          {"[ARGS]", 0, CONTROL},
+                                          {"<|tool_calls_section_begin|>", 0, CONTROL},
+                                          {"<|tool_calls_section_end|>", 0, CONTROL},
+                                          {"<|tool_call_begin|>", 0, CONTROL},
+                                          {"<|tool_call_end|>", 0, CONTROL},
                                           {"a", -1, TEXT}};
 
 // The parts as they come.
 typedef struct {
-    char text[2][256];
-    size_t lengths[2];
+    char text[3][256]; // OR_CHAT_ANSWER, OR_CHAT_REASONING, OR_CHAT_CALL
+    size_t lengths[3];
 } parts_t;
 
 static or_status_t take(void *context, or_chat_part_t part, const char *bytes, size_t count)
 {
     parts_t *parts = context;
-    assert_true(part == OR_CHAT_ANSWER || part == OR_CHAT_REASONING);
+    assert_true(part == OR_CHAT_ANSWER || part == OR_CHAT_REASONING || part == OR_CHAT_CALL);
     assert_true(parts->lengths[part] + count < sizeof parts->text[part]);
     memcpy(parts->text[part] + parts->lengths[part], bytes, count);
     parts->lengths[part] += count;
@@ -49,12 +57,12 @@ static or_status_t take(void *context, or_chat_part_t part, const char *bytes, s
 }
 
 // Write the text, in which special and user-defined tokens are tokens, and the rest comes `step` bytes at a time.
-static void read_answer(const or_chat_t *chat, uint32_t thinking, const or_vocab_t *vocab,
-                        const char *text, size_t step, parts_t *parts)
+static void read_answer(const or_chat_t *chat, const or_chat_tools_t *tools, uint32_t thinking,
+                        const or_vocab_t *vocab, const char *text, size_t step, parts_t *parts)
 {
     or_chat_reader_t reader;
     size_t length = strlen(text);
-    or_chat_reader_init(&reader, chat, thinking, vocab);
+    or_chat_reader_init(&reader, chat, tools, thinking, vocab);
     *parts = (parts_t){0};
     for (size_t at = 0; at < length;) {
         int32_t id = or_vocab_marked_at(vocab, text + at, length - at, true);
@@ -124,14 +132,63 @@ static void check_answer(const or_vocab_t *vocab, const char *family, uint32_t t
     assert_int_equal(or_chat_by_name(family, &chat), OR_OK);
     for (size_t step = 1; step <= strlen(text) + 1; step++) {
         parts_t parts;
-        read_answer(chat, thinking, vocab, text, step, &parts);
+        read_answer(chat, NULL, thinking, vocab, text, step, &parts);
         assert_string_equal(parts.text[OR_CHAT_REASONING], thought);
         assert_string_equal(parts.text[OR_CHAT_ANSWER], answer);
+        assert_string_equal(parts.text[OR_CHAT_CALL], "");
+    }
+}
+
+// The text of calls has its marks, whether they are tokens that print nothing, tokens that print themselves, or text.
+static const struct {
+    const char *family, *format, *text, *thought, *answer, *calls;
+} calling[] = {
+    {"qwen3", "qwen3", "<think>\n<tool_call>\n</think>\n\nSo: <tool_call>a</tool_call>\nb",
+     "<tool_call>\n", "So: \nb", "<tool_call>a</tool_call>"},
+    {"qwen3", "qwen3", "<tool_call>a</think><think></tool_call><tool_call>b</tool_call> ", "", " ",
+     "<tool_call>a</think><think></tool_call><tool_call>b</tool_call>"},
+    {"qwen3", "qwen3", "a</tool_call> <tool", "", "a</tool_call> <tool", ""},
+    {"qwen3", "qwen3", "<tool_call>a<tool_call></tool_c", "", "",
+     "<tool_call>a<tool_call></tool_c"},
+    {"qwq", "qwq", "Hm</think>\n<tool_call>a", "Hm", "", "<tool_call>a"},
+    {"chatml", "qwen2.5", " <tool_call>a</tool_call>{", "", " {", "<tool_call>a</tool_call>"},
+    {"llama3.1", "llama3.1", "{\"a\"} b", "", "", "{\"a\"} b"},
+    {"llama3.1", "llama3.1", " \n{", "", " \n", "{"},
+    {"llama3.1", "llama3.1", "a {", "", "a {", ""},
+    {"llama3.1", "llama3.1", "a <|python_tag|>{", "", "a ", "<|python_tag|>{"},
+    {"mistral-tekken", "mistral-nemo", "a[TOOL_CALLS][b]", "", "a", "[TOOL_CALLS][b]"},
+    {"mistral-v7", "mistral-v11", "[TOOL_CALLS]f[ARGS]{}[TOOL_CALLS]", "", "",
+     "[TOOL_CALLS]f[ARGS]{}[TOOL_CALLS]"},
+    {"kimi-k2", "kimi-k2", "a<|tool_call_end|>", "", NULL, ""},
+    {"kimi-k2", "kimi-k2",
+     "<|tool_calls_section_begin|><|tool_call_begin|>f<|tool_call_argument_begin|>{}"
+     "<|tool_call_end|><|tool_calls_section_end|>b",
+     "", "b",
+     "<|tool_calls_section_begin|><|tool_call_begin|>f<|tool_call_argument_begin|>{}"
+     "<|tool_call_end|><|tool_calls_section_end|>"},
+};
+
+static void check_calls(const or_vocab_t *vocab)
+{
+    for (size_t i = 0; i < COUNT(calling); i++) {
+        const or_chat_t *chat = NULL;
+        assert_int_equal(or_chat_by_name(calling[i].family, &chat), OR_OK);
+        for (size_t step = 1; step <= strlen(calling[i].text) + 1; step++) {
+            parts_t parts;
+            read_answer(chat, or_chat_tools_by_name(calling[i].format), OR_THINKING_USUAL, vocab,
+                        calling[i].text, step, &parts);
+            assert_string_equal(parts.text[OR_CHAT_CALL], calling[i].calls);
+            assert_string_equal(parts.text[OR_CHAT_REASONING], calling[i].thought);
+            if (calling[i].answer != NULL) { // else it depends on what prints something
+                assert_string_equal(parts.text[OR_CHAT_ANSWER], calling[i].answer);
+            }
+        }
     }
 }
 
 static void check(const or_vocab_t *vocab)
 {
+    check_calls(vocab);
     for (size_t i = 0; i < COUNT(cases); i++) {
         check_answer(vocab, cases[i].family, OR_THINKING_USUAL, cases[i].text, cases[i].thought,
                      cases[i].answer);
@@ -182,7 +239,7 @@ static void words_that_look_like_marks(void **state)
                                      &vocab),
                      OR_OK);
     assert_int_equal(or_chat_by_name("qwen3", &chat), OR_OK);
-    or_chat_reader_init(&reader, chat, OR_THINKING_USUAL, vocab);
+    or_chat_reader_init(&reader, chat, NULL, OR_THINKING_USUAL, vocab);
     assert_int_equal(or_chat_reader_text(&reader, "<think>", 7, take, &parts), OR_OK);
     assert_int_equal(or_chat_reader_finish(&reader, take, &parts), OR_OK);
     assert_string_equal(parts.text[OR_CHAT_ANSWER], "<think>");
@@ -195,7 +252,7 @@ static void a_text_is_an_answer(void **state)
     (void)state;
     or_chat_reader_t reader;
     parts_t parts = {0};
-    or_chat_reader_init(&reader, NULL, OR_THINKING_USUAL, NULL);
+    or_chat_reader_init(&reader, NULL, NULL, OR_THINKING_USUAL, NULL);
     assert_int_equal(or_chat_reader_text(&reader, "\n<think>a", 9, take, &parts), OR_OK);
     assert_int_equal(or_chat_reader_finish(&reader, take, &parts), OR_OK);
     assert_string_equal(parts.text[OR_CHAT_ANSWER], "\n<think>a");

@@ -15,7 +15,7 @@
 
 #define TURN(who, text)                                                                            \
     {                                                                                              \
-        who, text, sizeof(text) - 1                                                                \
+        .role = who, .content = text, .length = sizeof(text) - 1                                   \
     }
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -216,7 +216,7 @@ static char *printed(const or_vocab_t *vocab, const int32_t *ids, size_t count)
 static void assert_stays_text(const or_vocab_t *vocab, const char *name, const char *content)
 {
     const or_chat_turn_t harmless = TURN("user", "hello");
-    const or_chat_turn_t hostile = {"user", content, strlen(content)};
+    const or_chat_turn_t hostile = {.role = "user", .content = content, .length = strlen(content)};
     int32_t *a = NULL, *b = NULL;
     size_t a_count = 0, b_count = 0;
     assert_int_equal(

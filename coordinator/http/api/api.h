@@ -12,6 +12,7 @@
 #pragma once
 
 #include "common/base/clock.h"
+#include "common/text/chat/chat_tools.h"
 #include "common/text/vocab/vocab.h"
 #include "coordinator/clients/ledger.h"
 #include "coordinator/http/server/server.h"
@@ -20,9 +21,11 @@
 typedef struct or_api or_api_t;
 
 typedef struct {
-    const char *model;        // the target's file
-    const or_vocab_t *vocab;  // borrowed, as all here is
-    const char *chat_trouble; // NULL: the model has conversations; else why not
+    const char *model;            // the target's file
+    const or_vocab_t *vocab;      // borrowed, as all here is
+    const char *chat_trouble;     // NULL: the model has conversations; else why not
+    const or_chat_t *chat;        // their family ...
+    const or_chat_tools_t *tools; // ... and the format of tools in them; NULL: none
     const or_clock_t *clock;
     uint32_t slots;      // of `requests`, all idle
     or_api_keys_t *keys; // read again when their file changes; NULL: nobody needs one

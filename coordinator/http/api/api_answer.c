@@ -145,7 +145,9 @@ static void note_place(or_api_work_t *work, const or_api_choice_t *choice,
 
 static void note_secret(or_api_work_t *work, const or_generate_delta_t *delta)
 {
-    if (work->count == 1 && delta->token_bytes == sizeof work->place.secret) {
+    // A place between calls has no number that a client could say: streams with tools cannot be resumed.
+    if (work->count == 1 && work->request.tools == NULL &&
+        delta->token_bytes == sizeof work->place.secret) {
         memcpy(work->place.secret, delta->token, sizeof work->place.secret);
         work->has_id = true;
     }

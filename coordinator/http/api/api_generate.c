@@ -447,7 +447,9 @@ static void post(or_api_t *api, or_http_call_t *call, bool chat)
     reading->chat = chat;
     reading->terms = (or_api_terms_t){.model = api->config.model,
                                       .vocab = api->config.vocab,
-                                      .chat_trouble = api->config.chat_trouble};
+                                      .chat_trouble = api->config.chat_trouble,
+                                      .chat = api->config.chat,
+                                      .tools = api->config.tools};
     or_http_call_begin(call, &task, reading);
 }
 

@@ -1,4 +1,5 @@
 // The beginning of a text: strings, token ids, or a conversation.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,8 +109,11 @@ bool or_api_read_prompt(void *into, const char *param, const json_t *value,
 // ---- conversations ----
 
 typedef struct {
+    or_api_reading_t *reading;
     or_api_request_t *request;
     or_chat_message_t *message;
+    or_chat_turn_t *turn; // what it says of tools
+    bool named;
 } turn_t;
 
 static bool read_role(void *into, const char *param, const json_t *value, or_api_problem_t *problem)
@@ -119,8 +123,12 @@ static bool read_role(void *into, const char *param, const json_t *value, or_api
     } roles[] = {{"system", "system"},
                  {"developer", "system"},
                  {"user", "user"},
-                 {"assistant", "assistant"}};
+                 {"assistant", "assistant"},
+                 {"tool", "tool"}};
     turn_t *turn = into;
+    if (or_api_is_word(value, "tool") && !or_api_take_result(turn->reading, param, problem)) {
+        return false;
+    }
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
         if (or_api_is_word(value, roles[i].name)) {
             turn->message->role = roles[i].role;
@@ -128,7 +136,7 @@ static bool read_role(void *into, const char *param, const json_t *value, or_api
         }
     }
     return or_api_refuse(problem, 400, NULL, param,
-                         "'%s' must be system, developer, user or assistant.", param);
+                         "'%s' must be system, developer, user, assistant or tool.", param);
 }
 
 static bool read_part_type(void *into, const char *param, const json_t *value,
@@ -226,39 +234,86 @@ static bool drop_thought(void *into, const char *param, const json_t *value,
            or_api_refuse(problem, 400, NULL, param, "'%s' must be a string.", param);
 }
 
+static bool read_calls(void *into, const char *param, const json_t *value,
+                       or_api_problem_t *problem)
+{
+    const turn_t *turn = into;
+    return or_api_take_calls(turn->reading, param, value, turn->turn, problem);
+}
+
+static bool read_call_id(void *into, const char *param, const json_t *value,
+                         or_api_problem_t *problem)
+{
+    const turn_t *turn = into;
+    return or_api_take_call_id(turn->reading, param, value, turn->turn, problem);
+}
+
+// The name of a tool, which clients send beside its result, is that of the call, and no template wants it.
+static bool read_name(void *into, const char *param, const json_t *value, or_api_problem_t *problem)
+{
+    ((turn_t *)into)->named = true;
+    return json_is_string(value) ||
+           or_api_refuse(problem, 400, NULL, param, "'%s' must be a string.", param);
+}
+
 static const or_api_field_t message_fields[] = {
     {"role", OR_API_OWN, .read = read_role},
     {"content", OR_API_OWN, .read = read_content},
-    {"name", OR_API_ONLY, .only = "[]"},
+    {"name", OR_API_OWN, .read = read_name},
     {"refusal", OR_API_ONLY, .only = "[]"},
     {"audio", OR_API_ONLY, .only = "[]"},
     {"annotations", OR_API_ONLY, .only = "[[]]"},
-    {"tool_calls", OR_API_ONLY, .only = "[]"},
-    {"tool_call_id", OR_API_ONLY, .only = "[]"},
+    {"tool_calls", OR_API_OWN, .read = read_calls},
+    {"tool_call_id", OR_API_OWN, .read = read_call_id},
     {"function_call", OR_API_ONLY, .only = "[]"},
     {"reasoning_content", OR_API_OWN, .read = drop_thought},
     {"reasoning", OR_API_OWN, .read = drop_thought},
     {0}};
 
-static bool is_assistant(const or_chat_message_t *message)
+static bool has_role(const or_chat_message_t *message, const char *role)
 {
-    return message->role != NULL && strcmp(message->role, "assistant") == 0;
+    return message->role != NULL && strcmp(message->role, role) == 0;
 }
 
-static bool read_message(or_api_request_t *request, size_t index, const char *param,
+// Only an assistant calls, and only a tool has a name and answers a call.
+static bool check_tool_fields(const turn_t *turn, const char *param, or_api_problem_t *problem)
+{
+    const bool is_tool = has_role(turn->message, "tool");
+    const char *field = turn->turn->call_count > 0 && !has_role(turn->message, "assistant")
+                            ? "tool_calls"
+                        : turn->turn->call_id != NULL && !is_tool ? "tool_call_id"
+                        : turn->named && !is_tool                 ? "name"
+                                                                  : NULL;
+    char place[OR_API_PARAM_BYTES + 16];
+    if (field == NULL) {
+        return true;
+    }
+    snprintf(place, sizeof place, "%s.%s", param, field);
+    return or_api_refuse(problem, 400, "unsupported_parameter", place,
+                         "'%s' is not supported by Outrider in a message of this role: leave it "
+                         "out.",
+                         place);
+}
+
+static bool read_message(or_api_reading_t *reading, size_t index, const char *param,
                          const json_t *value, or_api_problem_t *problem)
 {
-    turn_t turn = {request, (or_chat_message_t *)&request->generate.messages[index]};
+    or_api_request_t *request = &reading->made;
+    turn_t turn = {.reading = reading,
+                   .request = request,
+                   .message = (or_chat_message_t *)&request->generate.messages[index],
+                   .turn = &reading->turns[index]};
     char place[OR_API_PARAM_BYTES];
     or_api_path(place, param, index, "");
     if (!json_is_object(value)) {
         return or_api_refuse(problem, 400, NULL, place, "'%s' must be an object.", place);
     }
-    if (!or_api_object_read(value, place, message_fields, &turn, problem)) {
+    if (!or_api_object_read(value, place, message_fields, &turn, problem) ||
+        !check_tool_fields(&turn, place, problem)) {
         return false;
     }
     // An assistant's turn that called tools had no words, and clients say it so.
-    if (json_is_null(json_object_get(value, "content")) && is_assistant(turn.message)) {
+    if (json_is_null(json_object_get(value, "content")) && has_role(turn.message, "assistant")) {
         turn.message->content = (const uint8_t *)"";
     }
     if (turn.message->role == NULL || turn.message->content == NULL) {
@@ -270,7 +325,8 @@ static bool read_message(or_api_request_t *request, size_t index, const char *pa
 bool or_api_read_messages(void *into, const char *param, const json_t *value,
                           or_api_problem_t *problem)
 {
-    or_api_request_t *request = &((or_api_reading_t *)into)->made;
+    or_api_reading_t *reading = into;
+    or_api_request_t *request = &reading->made;
     size_t count = json_array_size(value);
     if (!json_is_array(value) || count == 0) {
         return or_api_refuse(problem, 400, NULL, param,
@@ -281,9 +337,13 @@ bool or_api_read_messages(void *into, const char *param, const json_t *value,
     if (request->generate.messages == NULL) {
         return false;
     }
+    reading->turns = or_api_keep(request, count, sizeof *reading->turns, problem);
+    if (reading->turns == NULL) {
+        return false;
+    }
     request->generate.message_count = (uint32_t)count;
     for (size_t i = 0; i < count; i++) {
-        if (!read_message(request, i, param, json_array_get(value, i), problem)) {
+        if (!read_message(reading, i, param, json_array_get(value, i), problem)) {
             return false;
         }
     }

@@ -12,6 +12,8 @@
 #define ANSWER_BYTES 1024u
 #define CHOICE_BYTES 768u
 
+enum { ANSWER = OR_API_ANSWER, THOUGHT = OR_API_THOUGHT };
+
 // ---- text ----
 
 // Whole characters of held + bytes; what may still become one is held again. `out` has room for three bytes for each
@@ -40,53 +42,82 @@ static size_t clean(or_api_choice_t *choice, const uint8_t *bytes, size_t count,
     return put;
 }
 
-// Everything that a delta completes: an answer, and what was thought.
-typedef struct {
-    char *room; // malloc'd: both
-    char *parts[2];
-    size_t lengths[2]; // of the answer, of the thought
-} taken_t;
-enum { ANSWER, THOUGHT };
-
-// Take the text of a delta apart. A character does not go on in another part. False: no memory.
-static bool take_text(or_api_choice_t *choice, const or_generate_delta_t *delta, taken_t *taken)
+static void drop_taken(or_api_taken_t *taken)
 {
+    json_decref(taken->calls);
+    free(taken->room);
+    *taken = (or_api_taken_t){0};
+}
+
+// Take a piece of a delta that is of one part. `cleaned` has room for its text. False: no memory.
+static bool take_piece(const or_api_head_t *head, or_api_choice_t *choice, bool is_thought,
+                       bool is_call, const char *cleaned, size_t count, or_api_taken_t *taken)
+{
+    if (is_call && head->request->tools != NULL) {
+        return or_api_calls_hold(head, choice, taken, cleaned, count);
+    }
+    if (choice->call_text.count > 0 && !or_api_calls_release(head, choice, taken)) {
+        return false;
+    }
+    choice->call_is_long = false;
+    if (is_thought) {
+        memcpy(taken->parts[THOUGHT] + taken->lengths[THOUGHT], cleaned, count);
+        taken->lengths[THOUGHT] += count;
+    } else {
+        or_api_answer_add(choice, taken, cleaned, count);
+    }
+    return true;
+}
+
+// Take the text of a delta apart. A character does not go on in another part. False: no memory, and nothing is taken.
+static bool take_text(const or_api_head_t *head, or_api_choice_t *choice,
+                      const or_generate_delta_t *delta, or_api_taken_t *taken)
+{
+    const bool ends = delta->finish != OR_FINISH_NONE;
     size_t room = OR_UTF8_MAX_BYTES + (size_t)delta->text_bytes;
     size_t cleaned = OR_UTF8_REPLACEMENT_BYTES * (room + OR_UTF8_MAX_BYTES);
-    *taken = (taken_t){.room = malloc(room + 2 * cleaned)};
+    *taken = (or_api_taken_t){.room = malloc(room + 3 * cleaned + choice->call_text.count)};
     if (taken->room == NULL) {
         return false;
     }
-    taken->parts[ANSWER] = taken->room;
-    taken->parts[THOUGHT] = taken->room + cleaned;
-    char *joined = taken->room + 2 * cleaned;
+    char *joined = taken->room + cleaned, *piece = joined + room;
+    taken->parts[THOUGHT] = taken->room;
+    taken->parts[ANSWER] = piece + cleaned; // which what was held may become
     uint32_t at = 0;
+    bool good = true;
     do {
-        uint32_t end;
+        uint32_t end, call_end;
         bool is_thought = or_generate_delta_is_thought(delta, at, &end);
-        bool last = end == delta->text_bytes;
-        bool closes = last ? delta->finish != OR_FINISH_NONE : true;
-        size_t *length = &taken->lengths[is_thought];
-        *length += clean(choice, delta->text_bytes > 0 ? delta->text + at : NULL, end - at, closes,
-                         joined, taken->parts[is_thought] + *length);
+        bool is_call = or_generate_delta_is_call(delta, at, &call_end);
+        end = call_end < end ? call_end : end;
+        size_t count = clean(choice, delta->text_bytes > 0 ? delta->text + at : NULL, end - at,
+                             end < delta->text_bytes || ends, joined, piece);
+        good = take_piece(head, choice, is_thought, is_call, piece, count, taken);
         at = end;
-    } while (at < delta->text_bytes);
-    return true;
+    } while (good && at < delta->text_bytes);
+    if (good && ends && choice->call_text.count > 0) {
+        good = or_api_calls_release(head, choice, taken);
+    }
+    if (!good) {
+        drop_taken(taken);
+    }
+    return good;
 }
 
 json_t *or_api_string(const char *bytes, size_t count)
 {
     or_api_choice_t whole = {0};
-    const or_generate_delta_t delta = {
-        .text = (const uint8_t *)bytes, .text_bytes = (uint32_t)count, .finish = OR_FINISH_STOP};
-    taken_t taken;
-    json_t *string = take_text(&whole, &delta, &taken)
-                         ? json_stringn(taken.parts[ANSWER], taken.lengths[ANSWER])
-                         : NULL;
+    char *room = malloc((OR_UTF8_REPLACEMENT_BYTES + 1) * (count + 1));
+    json_t *string = NULL;
+    if (room != NULL) {
+        const size_t length =
+            clean(&whole, (const uint8_t *)bytes, count, true, room, room + count + 1);
+        string = json_stringn(room + count + 1, length);
+    }
     if (string == NULL) {
         or_api_json_note_failure();
     }
-    free(taken.room);
+    free(room);
     return string;
 }
 
@@ -102,6 +133,8 @@ void or_api_choice_fini(or_api_choice_t *choice)
 {
     or_api_text_fini(&choice->text);
     or_api_text_fini(&choice->thought);
+    or_api_text_fini(&choice->calls);
+    or_api_text_fini(&choice->call_text);
     or_api_text_fini(&choice->details);
     for (uint32_t i = 0; i < OR_API_COLUMNS_MAX; i++) {
         or_api_text_fini(&choice->logprobs[i]);
@@ -135,6 +168,14 @@ static json_t *echo_string(const or_api_head_t *head, uint32_t index)
     json_t *string = or_api_string(text, length);
     free(text);
     return string;
+}
+
+// A text that ended by itself and called a tool waits for the result.
+static const char *finish_of(const or_api_choice_t *choice)
+{
+    return choice->finish == OR_FINISH_STOP && choice->call_count > 0
+               ? "tool_calls"
+               : or_finish_name(choice->finish);
 }
 
 // ---- objects ----
@@ -187,23 +228,31 @@ static json_t *first_chunk(const or_api_head_t *head, const or_api_choice_t *cho
     return chunk_of(head, choice, content, json_null(), NULL);
 }
 
+static bool has_calls(const or_api_taken_t *taken)
+{
+    return json_array_size(taken->calls) > 0;
+}
+
 // A chat's new words. A part without any is left out, but for an empty answer where there is nothing else.
-static json_t *words_of(const taken_t *taken)
+static json_t *words_of(const or_api_taken_t *taken)
 {
     json_t *words = json_object();
     if (taken->lengths[THOUGHT] > 0) {
         json_object_set_new(words, "reasoning_content",
                             json_stringn(taken->parts[THOUGHT], taken->lengths[THOUGHT]));
     }
-    if (taken->lengths[ANSWER] > 0 || taken->lengths[THOUGHT] == 0) {
+    if (taken->lengths[ANSWER] > 0 || (taken->lengths[THOUGHT] == 0 && !has_calls(taken))) {
         json_object_set_new(words, "content",
                             json_stringn(taken->parts[ANSWER], taken->lengths[ANSWER]));
+    }
+    if (has_calls(taken)) {
+        json_object_set(words, "tool_calls", taken->calls);
     }
     return words;
 }
 
 static json_t *text_chunk(const or_api_head_t *head, or_api_choice_t *choice,
-                          const or_generate_delta_t *delta, const taken_t *taken)
+                          const or_generate_delta_t *delta, const or_api_taken_t *taken)
 {
     json_t *content = head->request->chat
                           ? words_of(taken)
@@ -218,7 +267,7 @@ static json_t *text_chunk(const or_api_head_t *head, or_api_choice_t *choice,
 
 static json_t *last_chunk(const or_api_head_t *head, const or_api_choice_t *choice)
 {
-    json_t *chunk = chunk_of(head, choice, NULL, json_null(), or_finish_name(choice->finish));
+    json_t *chunk = chunk_of(head, choice, NULL, json_null(), finish_of(choice));
     json_object_set_new(chunk, "seed", json_integer((json_int_t)choice->seed));
     json_object_set_new(chunk, "timings", or_api_timings(&choice->stats));
     return chunk;
@@ -227,10 +276,10 @@ static json_t *last_chunk(const or_api_head_t *head, const or_api_choice_t *choi
 or_status_t or_api_chunks(const or_api_head_t *head, or_api_choice_t *choice,
                           const or_generate_delta_t *delta, json_t **chunks, uint32_t *count)
 {
-    taken_t taken;
+    or_api_taken_t taken;
     uint32_t made = 0;
     bool annotated = (head->request->logprobs || head->request->details) && delta->count > 0;
-    if (!take_text(choice, delta, &taken)) {
+    if (!take_text(head, choice, delta, &taken)) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a delta");
     }
     take_end(choice, delta);
@@ -238,13 +287,13 @@ or_status_t or_api_chunks(const or_api_head_t *head, or_api_choice_t *choice,
         chunks[made++] = first_chunk(head, choice);
     }
     choice->begun = true;
-    if (taken.lengths[ANSWER] > 0 || taken.lengths[THOUGHT] > 0 || annotated) {
+    if (taken.lengths[ANSWER] > 0 || taken.lengths[THOUGHT] > 0 || has_calls(&taken) || annotated) {
         chunks[made++] = text_chunk(head, choice, delta, &taken);
     }
     if (delta->finish != OR_FINISH_NONE && !choice->end_told) {
         chunks[made++] = last_chunk(head, choice);
     }
-    free(taken.room);
+    drop_taken(&taken);
     *count = made;
     return OR_OK;
 }
@@ -282,15 +331,18 @@ static bool keep_echo(const or_api_head_t *head, or_api_choice_t *choice)
 or_status_t or_api_gather(const or_api_head_t *head, or_api_choice_t *choice,
                           const or_generate_delta_t *delta)
 {
-    taken_t taken = {0};
-    bool kept = keep_echo(head, choice) && take_text(choice, delta, &taken);
+    or_api_taken_t taken = {0};
+    bool kept = keep_echo(head, choice) && take_text(head, choice, delta, &taken);
     choice->begun = true;
     if (kept) {
         or_api_text_add(&choice->text, taken.parts[ANSWER], taken.lengths[ANSWER]);
         or_api_text_add(&choice->thought, taken.parts[THOUGHT], taken.lengths[THOUGHT]);
-        kept = !choice->text.failed && !choice->thought.failed;
+        if (has_calls(&taken)) {
+            or_api_text_join(&choice->calls, json_incref(taken.calls));
+        }
+        kept = !choice->text.failed && !choice->thought.failed && !choice->calls.failed;
     }
-    free(taken.room);
+    drop_taken(&taken);
     if (kept && head->request->logprobs) {
         kept = or_api_logprobs_keep(head, choice, or_api_logprobs(head, choice, delta));
     }
@@ -303,7 +355,8 @@ or_status_t or_api_gather(const or_api_head_t *head, or_api_choice_t *choice,
 
 size_t or_api_gathered_bytes(const or_api_choice_t *choice)
 {
-    size_t bytes = choice->text.capacity + choice->thought.capacity + choice->details.capacity;
+    size_t bytes = choice->text.capacity + choice->thought.capacity + choice->calls.capacity +
+                   choice->call_text.capacity + choice->details.capacity;
     for (uint32_t i = 0; i < OR_API_COLUMNS_MAX; i++) {
         bytes += choice->logprobs[i].capacity;
     }
@@ -326,7 +379,8 @@ size_t or_api_whole_bytes(const or_api_choice_t *choices, uint32_t count)
     size_t bytes = ANSWER_BYTES;
     for (uint32_t i = 0; i < count; i++) {
         bytes += CHOICE_BYTES + escaped_bytes(&choices[i].text) +
-                 escaped_bytes(&choices[i].thought) + choices[i].details.count;
+                 escaped_bytes(&choices[i].thought) + choices[i].calls.count +
+                 choices[i].details.count;
         for (uint32_t column = 0; column < OR_API_COLUMNS_MAX; column++) {
             bytes += choices[i].logprobs[column].count;
         }
@@ -341,14 +395,18 @@ static json_t *whole_text(const or_api_text_t *text)
 
 static json_t *whole_message(const or_api_head_t *head, const or_api_choice_t *choice)
 {
-    const char *finish = or_finish_name(choice->finish);
+    const char *finish = finish_of(choice);
     if (!head->request->chat) {
         return json_pack("{s:s, s:o}", "finish_reason", finish, "text", whole_text(&choice->text));
     }
+    const bool silent = choice->text.count == 0 && choice->call_count > 0;
     json_t *message = json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
-                                whole_text(&choice->text), "refusal");
+                                silent ? json_null() : whole_text(&choice->text), "refusal");
     if (choice->thought.count > 0) {
         json_object_set_new(message, "reasoning_content", whole_text(&choice->thought));
+    }
+    if (choice->call_count > 0) {
+        json_object_set_new(message, "tool_calls", or_api_calls_whole(choice));
     }
     return json_pack("{s:s, s:o}", "finish_reason", finish, "message", message);
 }

@@ -3,7 +3,8 @@
 //     delta " of the", delta " sea" stop      stream: {role} {" of the"} {" sea"} {finish "stop", timings} [{usage}]
 //                                             whole:  {" of the sea", finish "stop", usage, timings}
 //
-// What a chat model thinks before its answer goes into "reasoning_content", beside "content".
+// What a chat model thinks before its answer goes into "reasoning_content", beside "content", and the tools that it calls into
+// "tool_calls".
 //
 // Text is always UTF-8: a character that is split over deltas waits for its rest, and what is none becomes U+FFFD. One thread;
 // no coordinator and no socket is needed.
@@ -41,8 +42,14 @@ typedef struct {
     uint64_t characters; // before the next token: text_offset of logprobs
     // The parts of an answer that is sent whole, as they are gathered.
     or_api_text_t text, thought; // not JSON yet
+    or_api_text_t calls;         // entries of a list
     or_api_text_t logprobs[OR_API_COLUMNS_MAX], details;
     bool has_logprobs, has_details;
+    // Text that may be calls of tools, and what they were.
+    or_api_text_t call_text;
+    bool call_is_long; // too long to be one: what follows is text
+    bool drops_spaces; // a call stands before
+    uint32_t call_count;
     // The last delta says these.
     uint32_t finish;
     uint64_t seed;

@@ -327,9 +327,9 @@ static const or_api_field_t chat_fields[] = {
     {"top_logprobs", OR_API_COUNT, .offset = AT(top_logprobs), .least = 0, .most = OR_LOGPROBS_MAX},
     {"response_format", OR_API_ONLY, .only = "[{\"type\": \"text\"}]"},
     {"modalities", OR_API_ONLY, .only = "[[\"text\"]]"},
-    {"tools", OR_API_ONLY, .only = "[]"},
-    {"tool_choice", OR_API_ONLY, .only = "[\"none\"]"},
-    {"parallel_tool_calls", OR_API_ONLY, .only = "[true]"},
+    {"tools", OR_API_OWN, .read = or_api_read_tools},
+    {"tool_choice", OR_API_OWN, .read = or_api_read_tool_choice},
+    {"parallel_tool_calls", OR_API_OWN, .read = or_api_read_parallel_calls},
     {"functions", OR_API_ONLY, .only = "[]"},
     {"function_call", OR_API_ONLY, .only = "[\"none\"]"},
     {"service_tier", OR_API_ONLY, .only = "[\"auto\", \"default\"]"},
@@ -434,7 +434,8 @@ static bool read_all(or_api_reading_t *reading, const json_t *body, or_api_probl
     return or_api_object_read(body, "", chat ? chat_fields : completion_fields, reading, problem) &&
            settle_echo(reading, problem) && settle_texts(reading, problem) &&
            settle_output(reading, problem) && settle_chat(reading, problem) &&
-           check_sent(&reading->made, problem) && or_api_settle_draft(reading, problem);
+           or_api_settle_tools(reading, problem) && check_sent(&reading->made, problem) &&
+           or_api_settle_draft(reading, problem);
 }
 
 bool or_api_request_parse(bool chat, const uint8_t *body, size_t bytes, const or_api_terms_t *terms,

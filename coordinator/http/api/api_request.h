@@ -8,6 +8,7 @@
 // refused by name. Pure: parsed without a coordinator, and a body of any bytes gives a request or a problem.
 #pragma once
 
+#include "common/text/chat/chat_tools.h"
 #include "common/text/vocab/vocab.h"
 #include "coordinator/http/api/api_fields.h"
 #include "proto/wire/message.h"
@@ -19,7 +20,9 @@
 typedef struct {
     const char *model; // the target's file; its name without .gguf will do
     const or_vocab_t *vocab;
-    const char *chat_trouble; // NULL: conversations are understood; else why not
+    const char *chat_trouble;     // NULL: conversations are understood; else why not
+    const or_chat_t *chat;        // of conversations; NULL: none
+    const or_chat_tools_t *tools; // the format of tools in them; NULL: none
 } or_api_terms_t;
 
 typedef struct {
@@ -39,8 +42,10 @@ typedef struct {
     bool stream, include_usage, echo;
     bool logprobs; // wanted, of so many other tokens
     uint32_t top_logprobs;
-    bool details;               // the "outrider" extension
-    struct or_api_block *owned; // all that is pointed to
+    bool details;                 // the "outrider" extension
+    const or_chat_tools_t *tools; // the answer may call some; NULL: it may not
+    bool one_call;                // ... at most one: others are left out
+    struct or_api_block *owned;   // all that is pointed to
     size_t owned_bytes;
 } or_api_request_t;
 

@@ -14,6 +14,10 @@ typedef struct {
     bool no_tokens;                // max_tokens is 0
     uint32_t best_of;              // 0: not given
     bool stream_options_given;
+    or_chat_turn_t *turns; // of the messages: their calls, and what they answer
+    bool speaks_of_tools;  // some message does
+    const json_t *tools;   // that may be called, of the body; NULL: none
+    bool calls_nothing;    // "tool_choice": "none"
 } or_api_reading_t;
 
 // Allocate memory that lasts as long as the request, zeroed. NULL with the problem.
@@ -37,6 +41,23 @@ bool or_api_read_messages(void *into, const char *param, const json_t *value,
                           or_api_problem_t *problem);
 bool or_api_read_prompt(void *into, const char *param, const json_t *value,
                         or_api_problem_t *problem);
+bool or_api_read_tools(void *into, const char *param, const json_t *value,
+                       or_api_problem_t *problem);
+bool or_api_read_tool_choice(void *into, const char *param, const json_t *value,
+                             or_api_problem_t *problem);
+bool or_api_read_parallel_calls(void *into, const char *param, const json_t *value,
+                                or_api_problem_t *problem);
+
+// Read a message's calls, and the id of the call that it answers. A message may have the role of a tool, if the model
+// knows of tools.
+bool or_api_take_calls(or_api_reading_t *reading, const char *param, const json_t *value,
+                       or_chat_turn_t *turn, or_api_problem_t *problem);
+bool or_api_take_call_id(or_api_reading_t *reading, const char *param, const json_t *value,
+                         or_chat_turn_t *turn, or_api_problem_t *problem);
+bool or_api_take_result(or_api_reading_t *reading, const char *param, or_api_problem_t *problem);
+
+// A conversation that speaks of tools becomes a prompt in tokens.
+bool or_api_settle_tools(or_api_reading_t *reading, or_api_problem_t *problem);
 
 // The parameters of a request that says nothing about them.
 or_parameters_t or_api_parameters_usual(void);
