@@ -198,11 +198,11 @@ void or_members_greet(or_coordinator_t *c, or_peer_t peer, const or_hello_t *hel
     or_member_t newcomer = new_member(c, peer, hello);
     if (!is_acceptable(c, hello, text, sizeof text) ||
         !or_grants_identify(c, hello, &newcomer, text, sizeof text)) {
-        or_peers_turn_away(c, peer, OR_WIRE_REFUSED, text);
+        or_peers_turn_away(c, peer, text);
         return;
     }
     if (!has_place(c, &newcomer, text, sizeof text)) {
-        or_peers_turn_away(c, peer, OR_WIRE_BUSY, text);
+        or_peers_put_off(c, peer, 0, text);
         return;
     }
     member = or_peers_find(c, (or_peer_t){0}); // there is one

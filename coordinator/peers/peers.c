@@ -156,10 +156,17 @@ void or_peers_release_read(or_coordinator_t *c)
 
 // ---- misbehaviour ----
 
-void or_peers_turn_away(or_coordinator_t *c, or_peer_t peer, or_wire_error_t code, const char *text)
+void or_peers_turn_away(or_coordinator_t *c, or_peer_t peer, const char *text)
 {
     or_peers_note_refusal(c, or_link_key_of(c->link, peer), text);
-    or_link_send_error(c->link, peer, (or_session_id_t){0}, code, "%s", text);
+    or_link_send_error(c->link, peer, (or_session_id_t){0}, OR_WIRE_REFUSED, "%s", text);
+    or_link_forget(c->link, peer);
+}
+
+void or_peers_put_off(or_coordinator_t *c, or_peer_t peer, uint32_t retry_ms, const char *text)
+{
+    or_peers_note_refusal(c, or_link_key_of(c->link, peer), text);
+    or_link_send_busy(c->link, peer, retry_ms, text);
     or_link_forget(c->link, peer);
 }
 

@@ -1,0 +1,32 @@
+// standing - what is remembered of a key while its connections come and go.
+//
+//     a vocabulary that is not known ──▶ a bucket that holds four and fills in a minute: unpacking and comparing one takes
+//                                        up to two seconds of everybody's time
+//
+// Who has no key is on this machine, and has no limit. Where more keys than there is room for are remembered the one that
+// was longest ago is forgotten. One thread.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/keys/keys.h"
+
+#define OR_STANDINGS_KEPT 256u
+#define OR_VOCABULARIES_PER_MINUTE 4u
+
+typedef struct {
+    char name[OR_KEY_BYTES]; // the key; "": free
+    double vocabularies;     // left in the bucket
+    int64_t at_ns;           // when it was so
+} or_standing_t;
+
+typedef struct {
+    or_standing_t kept[OR_STANDINGS_KEPT];
+} or_standings_t;
+
+// May a vocabulary that is not known come with this key now? If not, *retry_ms is when it may.
+bool or_standings_may_bring(or_standings_t *standings, const char *key, int64_t now_ns,
+                            uint32_t *retry_ms);
+// One came.
+void or_standings_brought(or_standings_t *standings, const char *key, int64_t now_ns);
