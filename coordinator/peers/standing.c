@@ -27,13 +27,14 @@ static or_standing_t *find(or_standings_t *standings, const char *name, int64_t 
     return oldest;
 }
 
-// As it is now: the bucket has filled.
+// As it is now: the bucket has filled, offences are forgotten.
 static or_standing_t *obtain(or_standings_t *standings, const char *name, int64_t now_ns)
 {
     or_standing_t *standing = find(standings, name, now_ns);
     double minutes = (double)(now_ns - standing->at_ns) / NS_PER_MINUTE;
     standing->vocabularies = fmin(standing->vocabularies + minutes * OR_VOCABULARIES_PER_MINUTE,
                                   OR_VOCABULARIES_PER_MINUTE);
+    standing->points = or_offences_after(standing->points, now_ns - standing->at_ns);
     standing->at_ns = now_ns;
     return standing;
 }
@@ -56,4 +57,12 @@ void or_standings_brought(or_standings_t *standings, const char *key, int64_t no
     if (key[0] != '\0') {
         obtain(standings, key, now_ns)->vocabularies -= 1;
     }
+}
+
+double or_standings_offend(or_standings_t *standings, const char *name, or_offence_t offence,
+                           int64_t now_ns)
+{
+    or_standing_t *standing = obtain(standings, name, now_ns);
+    standing->points += or_offence_points(offence);
+    return standing->points;
 }

@@ -1,5 +1,5 @@
 // Goal: what a key did is held against it however often it says good-bye and Hello: it brings four unknown vocabularies a
-// minute and is told when to come again, and nobody else is held up.
+// minute and is told when to come again, its offences are counted on, and nobody else is held up.
 // Method: the real coordinator with a keyring in a file of this process, on a virtual clock; the test is a drafter that comes
 // over and over again.
 #include <stdio.h>
@@ -130,6 +130,43 @@ static void who_has_no_key_is_not_held_up(void **state)
     }
 }
 
+// ---- offences ----
+
+// Frames that make no sense, three on each connection, until the coordinator has had enough.
+static uint32_t connections_until_cut_off(world_t *w, const char *key, uint32_t pause_ms)
+{
+    for (uint32_t i = 1; i <= 20; i++) {
+        come_again(w, key, or_vocab_hash(w->vocab));
+        for (int k = 0; k < 3; k++) {
+            assert_int_equal(
+                or_channel_send(w->drafter.channel, OR_PEER_HUB, (const uint8_t *)"?", 1), OR_OK);
+        }
+        run(w, 5);
+        if (strstr(w->refusal, "cut off") != NULL) {
+            return i;
+        }
+        run(w, pause_ms);
+    }
+    return 0;
+}
+
+static void offences_outlive_a_good_bye(void **state)
+{
+    world_t *w = *state;
+    run(w, 1100);
+    assert_int_equal(connections_until_cut_off(w, ADA, 0), 4);
+    come_again(w, ADA, or_vocab_hash(w->vocab));
+    assert_string_not_equal(w->refusal, "");                   // its key is banned
+    assert_int_equal(connections_until_cut_off(w, BOB, 0), 4); // who had done nothing yet
+}
+
+static void offences_are_forgotten_on_the_way(void **state)
+{
+    world_t *w = *state;
+    run(w, 1100);
+    assert_int_equal(connections_until_cut_off(w, ADA, 60000), 0);
+}
+
 #define WITH_KEYS(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -138,6 +175,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_KEYS(four_unknown_vocabularies_a_minute_come_with_a_key),
         WITH_KEYS(the_targets_own_is_never_put_off),
+        WITH_KEYS(offences_outlive_a_good_bye),
+        WITH_KEYS(offences_are_forgotten_on_the_way),
         cmocka_unit_test(who_has_no_key_is_not_held_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
