@@ -22,18 +22,24 @@ static or_standing_t *find(or_standings_t *standings, const char *name, int64_t 
             oldest = standing;
         }
     }
-    *oldest = (or_standing_t){.vocabularies = OR_VOCABULARIES_PER_MINUTE, .at_ns = now_ns};
+    *oldest = (or_standing_t){
+        .vocabularies = OR_VOCABULARIES_PER_MINUTE, .lines = OR_LINES_PER_MINUTE, .at_ns = now_ns};
     snprintf(oldest->name, sizeof oldest->name, "%s", name);
     return oldest;
 }
 
-// As it is now: the bucket has filled, offences are forgotten.
+static void fill(double *bucket, uint32_t per_minute, double minutes)
+{
+    *bucket = fmin(*bucket + minutes * per_minute, per_minute);
+}
+
+// As it is now: buckets have filled, offences are forgotten.
 static or_standing_t *obtain(or_standings_t *standings, const char *name, int64_t now_ns)
 {
     or_standing_t *standing = find(standings, name, now_ns);
     double minutes = (double)(now_ns - standing->at_ns) / NS_PER_MINUTE;
-    standing->vocabularies = fmin(standing->vocabularies + minutes * OR_VOCABULARIES_PER_MINUTE,
-                                  OR_VOCABULARIES_PER_MINUTE);
+    fill(&standing->vocabularies, OR_VOCABULARIES_PER_MINUTE, minutes);
+    fill(&standing->lines, OR_LINES_PER_MINUTE, minutes);
     standing->points = or_offences_after(standing->points, now_ns - standing->at_ns);
     standing->at_ns = now_ns;
     return standing;
@@ -57,6 +63,17 @@ void or_standings_brought(or_standings_t *standings, const char *key, int64_t no
     if (key[0] != '\0') {
         obtain(standings, key, now_ns)->vocabularies -= 1;
     }
+}
+
+bool or_standings_may_log(or_standings_t *standings, const char *key, int64_t now_ns)
+{
+    if (key[0] == '\0') {
+        return true;
+    }
+    or_standing_t *standing = obtain(standings, key, now_ns);
+    bool may = standing->lines >= 1;
+    standing->lines -= may ? 1 : 0;
+    return may;
 }
 
 double or_standings_offend(or_standings_t *standings, const char *name, or_offence_t offence,

@@ -1,11 +1,14 @@
 // Goal: what a key did is held against it however often it says good-bye and Hello: it brings four unknown vocabularies a
 // minute and is told when to come again, its offences are counted on, and nobody else is held up.
+// The log says of few of its comings and goings.
 // Method: the real coordinator with a keyring in a file of this process, on a virtual clock; the test is a drafter that comes
 // over and over again.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "common/base/log/log.h"
 #include "coordinator/coordinator_test_support.h"
 #include "coordinator/peers/standing.h"
 
@@ -41,13 +44,18 @@ static int teardown(void **state)
 // The drafter says good-bye, if it was there, and Hello.
 static void come_again(world_t *w, const char *key, uint64_t vocab_hash)
 {
+    static const or_message_t good_bye = {.type = OR_MSG_CANCEL,
+                                          .body.cancel = {.reason = "good-bye"}};
     if (w->drafter.link != NULL) {
-        leave(&w->drafter);
+        or_link_send(w->drafter.link, OR_PEER_HUB, &good_bye);
         run(w, 5);
+        leave(&w->drafter);
     }
     w->refusal[0] = '\0';
     join(w, &w->drafter,
-         (or_hello_t){.role = OR_ROLE_DRAFTER, .vocab_hash = vocab_hash, .vocab_size = 9});
+         (or_hello_t){.role = OR_ROLE_DRAFTER,
+                      .vocab_hash = vocab_hash,
+                      .vocab_size = vocab_hash == or_vocab_hash(w->vocab) ? 0 : 9});
     or_network_set_key(w->drafter.channel, key);
     run(w, 5);
 }
@@ -167,6 +175,44 @@ static void offences_are_forgotten_on_the_way(void **state)
     assert_int_equal(connections_until_cut_off(w, ADA, 60000), 0);
 }
 
+// ---- the log ----
+
+// Lines that the coordinator writes while a drafter comes and goes so many times.
+static uint32_t lines_of(world_t *w, const char *key, uint32_t times)
+{
+    uint32_t lines = 0;
+    char line[1024];
+    FILE *log = tmpfile();
+    assert_non_null(log);
+    fflush(stderr);
+    int kept = dup(STDERR_FILENO);
+    assert_int_equal(dup2(fileno(log), STDERR_FILENO), STDERR_FILENO);
+    or_log_init("hub", OR_LOG_INFO);
+    for (uint32_t i = 0; i < times; i++) {
+        come_again(w, key, or_vocab_hash(w->vocab));
+    }
+    or_log_flush();
+    assert_int_equal(dup2(kept, STDERR_FILENO), STDERR_FILENO);
+    close(kept);
+    test_log_init();
+    rewind(log);
+    while (fgets(line, sizeof line, log) != NULL) {
+        lines += strstr(line, "drafter") != NULL;
+    }
+    fclose(log);
+    return lines;
+}
+
+static void coming_and_going_does_not_fill_the_log(void **state)
+{
+    world_t *w = *state;
+    run(w, 1100);
+    assert_in_range(lines_of(w, ADA, 100), OR_LINES_PER_MINUTE, OR_LINES_PER_MINUTE + 2);
+    assert_in_range(lines_of(w, BOB, 3), 5, 6);
+    run(w, 60000);
+    assert_in_range(lines_of(w, ADA, 3), 5, 6);
+}
+
 #define WITH_KEYS(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -177,6 +223,7 @@ int main(void)
         WITH_KEYS(the_targets_own_is_never_put_off),
         WITH_KEYS(offences_outlive_a_good_bye),
         WITH_KEYS(offences_are_forgotten_on_the_way),
+        WITH_KEYS(coming_and_going_does_not_fill_the_log),
         cmocka_unit_test(who_has_no_key_is_not_held_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
