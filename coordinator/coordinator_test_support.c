@@ -192,7 +192,9 @@ static void answer_open(world_t *w, const or_message_t *message)
     if (w->shut) {
         w->busy--;
         refuse(w, message->session,
-               (or_error_t){.code = OR_WIRE_BUSY, .text = "full", .retry_ms = 300});
+               (or_error_t){.code = OR_WIRE_BUSY,
+                            .text = "full",
+                            .retry_ms = w->busy_ms > 0 ? w->busy_ms : 300});
     }
 }
 

@@ -72,6 +72,7 @@ typedef struct world {
     uint32_t verifier_opens, verifier_cancels;
     uint32_t verifier_prompt[256], verifier_prompt_length; // what the last prefix from 0 began with
     uint32_t busy;        // opens that the verifier still answers with BUSY
+    uint32_t busy_ms;     // and when it wants to be told again; 0: after 300 ms
     bool shut;            // the last was: it knows no session
     uint32_t retry_ms;    // of the client's end
     or_stats_t stats;     // the last the client got

@@ -316,6 +316,25 @@ static void one_that_is_busy_bars_only_itself_and_not_for_ever(void **state)
     assert_true(w->heard[0].opens > opens || w->end.finish != OR_FINISH_NONE);
 }
 
+// It says so to every text that it is sent, and wants it again after a millisecond.
+static void one_that_is_always_busy_is_sent_the_text_seldom(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    w->judges = true;
+    w->step_ms = 200; // each begins a round that it could draft for
+    begin_text(w, 50);
+    uint32_t opens = 0;
+    while (w->end.finish == OR_FINISH_NONE) {
+        if (w->heard[0].opens > opens) {
+            opens = w->heard[0].opens;
+            send_error(w, &w->drafter, OR_WIRE_BUSY, 1);
+        }
+        run(w, 1);
+    }
+    assert_in_range(opens, 4, 6); // in ten seconds: after 0.25, 0.5, 1, 2, and 4
+}
+
 // The drafter that helped is chosen of two that have no session.
 static void who_was_of_no_use_is_chosen_last(void **state)
 {
@@ -448,6 +467,7 @@ int main(void)
         WITH_WORLD(an_empty_tree_is_as_fruitless_as_a_wrong_one),
         WITH_WORLD(a_silent_drafter_leaves_its_seat_to_another),
         WITH_WORLD(one_that_is_busy_bars_only_itself_and_not_for_ever),
+        WITH_WORLD(one_that_is_always_busy_is_sent_the_text_seldom),
         WITH_WORLD(who_was_of_no_use_is_chosen_last),
         WITH_WORLD(a_row_of_unfit_drafters_does_not_bar_the_next),
         WITH_WORLD(useless_guesses_get_a_smaller_budget_then_none),

@@ -2,7 +2,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#define XXH_INLINE_ALL // pairs are hashed a few times for each byte of a text
+#include <xxhash.h>
 
+#include "common/base/math/rng.h"
 #include "common/text/utf8.h"
 #include "common/text/vocab/vocab_internal.h"
 
@@ -51,9 +54,10 @@ size_t or_byte_level_decode(const char *piece, size_t length, char *bytes)
 
 // The hash of a pair. Bits 32 and up are the slot where the search begins, bits 29 to 31 choose
 // the filter's bit.
-static uint64_t hash_of(uint32_t left, uint32_t right)
+static uint64_t hash_of(const or_bpe_t *bpe, uint32_t left, uint32_t right)
 {
-    return ((uint64_t)left << 32 | right) * UINT64_C(0x9E3779B97F4A7C15);
+    const uint32_t pair[] = {left, right};
+    return XXH3_64bits_withSeed(pair, sizeof pair, bpe->seed);
 }
 
 static unsigned char filter_bit(uint64_t hash)
@@ -74,7 +78,7 @@ static or_merge_t *search(const or_bpe_t *bpe, uint64_t hash, uint32_t left, uin
 
 const or_merge_t *or_bpe_find(const or_bpe_t *bpe, uint32_t left, uint32_t right)
 {
-    uint64_t hash = hash_of(left, right);
+    uint64_t hash = hash_of(bpe, left, right);
     if ((bpe->filter[(uint32_t)(hash >> 32) & bpe->mask] & filter_bit(hash)) == 0) {
         return NULL;
     }
@@ -85,7 +89,7 @@ const or_merge_t *or_bpe_find(const or_bpe_t *bpe, uint32_t left, uint32_t right
 // Add a merge. Of equal merges the first one stays.
 static void add_merge(or_bpe_t *bpe, or_merge_t merge)
 {
-    uint64_t hash = hash_of(merge.left, merge.right);
+    uint64_t hash = hash_of(bpe, merge.left, merge.right);
     or_merge_t *slot = search(bpe, hash, merge.left, merge.right);
     if (slot->rank == OR_BPE_NO_RANK) {
         *slot = merge;
@@ -107,6 +111,7 @@ static or_status_t make_table(or_bpe_t *bpe, uint64_t count)
     }
     memset(bpe->merges, 0xFF, slots * sizeof *bpe->merges); // all OR_BPE_NO_RANK
     bpe->mask = (uint32_t)(slots - 1);
+    bpe->seed = or_rng_system_seed();
     return OR_OK;
 }
 

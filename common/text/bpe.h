@@ -38,6 +38,7 @@ typedef struct {
     bool atoms_are_bytes;
     or_merge_t *merges; // open addressing
     uint32_t mask;
+    uint64_t seed; // of the places, so that no peer can choose merges that all want the same one
     // One byte a slot: bit h is set if a merge with hash h begins its search there. Most
     // pairs have no merge, and the filter is small enough to stay in a near cache.
     unsigned char *filter;

@@ -47,13 +47,17 @@ static uint64_t count_bytes(const or_generate_request_t *request)
 }
 
 // A prompt that cannot fit, however long its tokens are, is not worth the time to cut it into tokens. No token
-// stands for more bytes than it prints or is called, or than a character has, where it stands for an unknown one.
+// stands for more bytes than it prints or is called, or than a character has, where it stands for an unknown one. A turn
+// takes one token or more, whatever is said in it.
 static bool can_fit(const or_coordinator_t *c, const or_generate_request_t *request, char *why,
                     size_t capacity)
 {
     uint32_t longest = 4, length;
     if (request->prompt_token_count > 0) {
         return or_queue_fits(c, request->prompt_token_count, false, why, capacity);
+    }
+    if (!or_queue_fits(c, request->message_count, true, why, capacity)) {
+        return false;
     }
     uint64_t bytes = count_bytes(request);
     if (or_queue_fits(c, bytes, true, why, capacity)) {

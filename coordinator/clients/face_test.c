@@ -389,6 +389,27 @@ static void a_conversation_is_written_as_the_template_has_it(void **state)
     free(ids);
 }
 
+// Each turn takes a token at least: so many need no template, and no time to be written by it.
+static void turns_that_cannot_fit_are_not_written(void **state)
+{
+    world_t *w = *state;
+    static or_chat_message_t messages[64]; // the context holds as many tokens
+    join_target(w);
+    join_face(w, true);
+    for (uint32_t i = 0; i < 64; i++) {
+        messages[i] = (or_chat_message_t){.role = i % 2 == 0 ? "user" : "assistant",
+                                          .content = (const uint8_t *)""};
+    }
+    or_message_t said = {.type = OR_MSG_GENERATE_REQUEST,
+                         .body.generate_request = request_of(1, NULL)};
+    said.body.generate_request.messages = messages;
+    said.body.generate_request.message_count = 64;
+    assert_int_equal(or_link_send(w->client.link, OR_PEER_HUB, &said), OR_OK);
+    run(w, 5);
+    assert_int_equal(w->end.error_code, OR_WIRE_CONTEXT);
+    assert_non_null(strstr(w->error, "has at least 64 tokens and the context holds 64"));
+}
+
 // Each choice has noise and keys of its own; the first one's are those of a request that names none.
 static void choices_share_a_seed_and_nothing_else(void **state)
 {
@@ -437,6 +458,8 @@ int main(void)
         USUAL(a_conversation_needs_a_template_and_no_prompt),
         cmocka_unit_test_setup_teardown(a_conversation_is_written_as_the_template_has_it,
                                         chat_setup, world_teardown),
+        cmocka_unit_test_setup_teardown(turns_that_cannot_fit_are_not_written, chat_setup,
+                                        world_teardown),
         USUAL(choices_share_a_seed_and_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -214,8 +214,28 @@ static void a_verifier_without_a_place_is_asked_again_in_time(void **state)
     assert_int_equal(w->verifier_opens, 1); // not at every tree it does not know
     run(w, 20);
     assert_int_equal(w->verifier_opens, 2);
-    run(w, 310);
+    run(w, 560); // twice as long
+    assert_int_equal(w->verifier_opens, 2);
+    run(w, 50);
     assert_int_equal(w->verifier_opens, 3);
+    assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
+}
+
+// A verifier that is told of a text is sent all of it. One that wants to be told again after a millisecond, over and over, is
+// not: after 0.25, 0.5, 1, 2, 4 and 8 seconds, then every 10.
+static void a_verifier_that_is_always_busy_is_told_of_a_text_seldom(void **state)
+{
+    world_t *w = *state;
+    join_usual(w);
+    w->busy = 100000;
+    w->busy_ms = 1;
+    ask_plain(w, &w->client, 1, 3);
+    run(w, 200);
+    assert_int_equal(w->verifier_opens, 1);
+    run(w, 19800);
+    assert_in_range(w->verifier_opens, 6, 7);
+    w->busy = 0;
+    run(w, 11000);
     assert_int_equal(w->end.finish, OR_FINISH_LENGTH);
 }
 
@@ -577,6 +597,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_owner_has_its_share_of_places, world_setup_shared,
                                         world_teardown),
         NARROW(a_verifier_without_a_place_is_asked_again_in_time),
+        NARROW(a_verifier_that_is_always_busy_is_told_of_a_text_seldom),
         NARROW(what_nobody_wants_is_freed_at_once),
         NARROW(a_client_that_is_gone_holds_no_place_waiting_or_not),
         NARROW(a_new_verifier_gets_all_that_is_live),

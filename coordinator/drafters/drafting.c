@@ -10,12 +10,12 @@
 #include "coordinator/hub.h"
 #include "coordinator/peers/grants.h"
 #include "coordinator/vocab/vocabulary_match.h"
+#include "proto/net/back_off.h"
 
 // A drafter that was no use to a session may try again after so long.
 #define REST_MS 30000u
 // The same of one that was late, if another could take its seat. That one may need as long to read the text.
 #define LATE_REST_MS 10000u
-#define PAUSE_MS_MAX 10000u // the longest pause that a busy drafter may ask for
 
 // A label that no choice's index reaches: "drafter". The key of the first drafter has it, and the others' keys the labels that
 // follow.
@@ -83,7 +83,8 @@ static void rest(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat, c
 
 void or_drafting_pause(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat, uint32_t ms)
 {
-    keep_away(c, session, seat->peer, or_min_u32(ms, PAUSE_MS_MAX));
+    seat->busy_ms = or_min_u32(or_back_off_ms(seat->busy_ms, ms), OR_BACK_OFF_MOST_MS);
+    keep_away(c, session, seat->peer, seat->busy_ms);
     or_drafting_leave(c, session, seat);
 }
 

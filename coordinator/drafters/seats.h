@@ -52,7 +52,8 @@ typedef struct or_seat {
     int64_t nudge_ns;      // when to remind it of the round; OR_TIME_NEVER
     int64_t replayed_ns;   // when it was last sent the whole prefix on request
     int64_t mapped_ns;     // and its map
-    uint64_t nagged;       // the last round in which it asked too often
+    uint32_t busy_ms; // the pause that its last drafter got as it was busy; 0: a tree came since
+    uint64_t nagged;  // the last round in which it asked too often
 } or_seat_t;
 
 // A session at its drafters.

@@ -103,7 +103,7 @@ static or_status_t take_tree(or_coordinator_t *c, or_csession_t *session, or_sea
     seat->drafted = true;
     seat->tree_digest = or_trees_digest(sent);
     seat->draft_us = tree.draft_us;
-    seat->misfits = 0;
+    seat->misfits = seat->busy_ms = 0;
     session->stats.draft_passes += sent->passes;
     or_seats_end_wait(c, seat);
     seat->nudge_ns = OR_TIME_NEVER;
@@ -180,7 +180,7 @@ static or_status_t pool(or_coordinator_t *c, or_csession_t *session, or_seat_t *
     if (fate == OR_GUESSES_ALIEN) {
         return on_alien(c, session, seat, tree);
     }
-    seat->misfits = 0;
+    seat->misfits = seat->busy_ms = 0;
     count_tree(session, tree);
     if (tree->parent_round == 0 && tree->round == session->round) { // it answers what it was told
         or_seats_end_wait(c, seat);

@@ -55,6 +55,16 @@ const char *or_offence_name(or_offence_t offence)
     return offences[offence].name;
 }
 
+double or_offences_after(double points, int64_t ns)
+{
+    return points > 0 ? points * exp2(-(double)ns / OR_NS_PER_S / HALF_LIFE_S) : 0;
+}
+
+double or_offence_points(or_offence_t offence)
+{
+    return offences[offence].points;
+}
+
 void or_conduct_init(or_conduct_t *conduct, int64_t now_ns)
 {
     *conduct = (or_conduct_t){.messages = MESSAGES_BURST,
@@ -72,9 +82,7 @@ static void bring_up_to(or_conduct_t *conduct, int64_t now_ns)
     conduct->bytes = fmin(conduct->bytes + seconds * BYTES_PER_S, BYTES_BURST);
     conduct->requests = fmin(conduct->requests + seconds * REQUESTS_PER_S, REQUESTS_BURST);
     conduct->questions = fmin(conduct->questions + seconds * QUESTIONS_PER_S, QUESTIONS_BURST);
-    if (conduct->points > 0) {
-        conduct->points *= exp2(-seconds / HALF_LIFE_S);
-    }
+    conduct->points = or_offences_after(conduct->points, now_ns - conduct->at_ns);
     conduct->at_ns = now_ns;
 }
 
@@ -107,11 +115,4 @@ bool or_conduct_allows_question(or_conduct_t *conduct, int64_t now_ns)
     }
     conduct->questions -= 1;
     return true;
-}
-
-bool or_conduct_offend(or_conduct_t *conduct, or_offence_t offence, int64_t now_ns)
-{
-    bring_up_to(conduct, now_ns);
-    conduct->points += offences[offence].points;
-    return conduct->points >= OR_CONDUCT_POINTS_MAX;
 }

@@ -1,7 +1,7 @@
-// conduct - how a drafter or a client behaves on its connection: what it may send, and what it has done wrong.
+// conduct - how a drafter or a client behaves on its connection: what it may send, and what counts as an offence.
 //
 //     frame ──▶ bucket of messages and of bytes ──▶ read, or dropped unread (a small offence)
-//     offence ──▶ points, halved every minute ──▶ cut off at OR_CONDUCT_POINTS_MAX
+//     offence ──▶ points, halved every minute ──▶ cut off at OR_CONDUCT_POINTS_MAX (standing.h keeps them)
 //
 // Honest drafters on a bad network send stale, repeated and mistaken trees too. What a loss or a
 // restart can bring about weighs little, what only malice or a broken program sends weighs much. The
@@ -24,12 +24,15 @@ typedef enum {
     OR_OFFENCE_NO_SESSION, // about a session that never was
 } or_offence_t;
 const char *or_offence_name(or_offence_t offence); // for the log and for the offender
+double or_offence_points(or_offence_t offence);
+// The points that are left of these after a while: half of them after a minute.
+double or_offences_after(double points, int64_t ns);
 
 typedef struct {
     double messages, bytes; // left in the buckets
     double requests;        // for texts: a client's
     double questions;       // about figures: a client's
-    double points;          // of its offences, as they stood at `at_ns`
+    double points;          // of its key's offences, as they stood at `at_ns`
     int64_t at_ns;          // when these were last brought up to date
 } or_conduct_t;
 
@@ -43,6 +46,3 @@ bool or_conduct_allows_request(or_conduct_t *conduct, int64_t now_ns);
 
 // Take a question about figures from its bucket; false: it gets no answer. Clients repeat it.
 bool or_conduct_allows_question(or_conduct_t *conduct, int64_t now_ns);
-
-// Note an offence; true if that was one too many: cut it off.
-bool or_conduct_offend(or_conduct_t *conduct, or_offence_t offence, int64_t now_ns);

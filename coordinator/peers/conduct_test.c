@@ -8,6 +8,7 @@
 #include "common/decode/methods.h"
 #include "coordinator/budget/usefulness.h"
 #include "coordinator/clients/queue.h"
+#include "coordinator/peers/standing.h"
 #include "tests/support/test_support.h"
 
 #define MINUTE_NS (60 * OR_NS_PER_S)
@@ -15,10 +16,10 @@
 // Offences of a kind until the cut, `per_s` of them a second; 0: never within ten minutes.
 static uint32_t offences_until_cut(or_offence_t offence, uint32_t per_s)
 {
-    or_conduct_t conduct;
-    or_conduct_init(&conduct, 0);
+    or_standings_t standings = {0};
     for (uint32_t i = 1; i <= 600 * per_s; i++) {
-        if (or_conduct_offend(&conduct, offence, (int64_t)i * OR_NS_PER_S / per_s)) {
+        int64_t now = (int64_t)i * OR_NS_PER_S / per_s;
+        if (or_standings_offend(&standings, "ada", offence, now) >= OR_CONDUCT_POINTS_MAX) {
             return i;
         }
     }
@@ -44,23 +45,22 @@ static void bad_luck_never_is(void **state)
     assert_int_equal(offences_until_cut(OR_OFFENCE_WRONG_HASH, 1), 0);
     assert_int_equal(offences_until_cut(OR_OFFENCE_NAGGING, 4), 0);
     assert_int_equal(offences_until_cut(OR_OFFENCE_NO_SESSION, 4), 0);
-    or_conduct_t conduct;
-    or_conduct_init(&conduct, 0);
+    or_standings_t standings = {0};
     for (int i = 0; i < 256; i++) { // its coordinator was restarted while it drafted for so many
-        assert_false(or_conduct_offend(&conduct, OR_OFFENCE_NO_SESSION, 0));
+        double points = or_standings_offend(&standings, "ada", OR_OFFENCE_NO_SESSION, 0);
+        assert_true(points < OR_CONDUCT_POINTS_MAX);
     }
 }
 
 static void offences_are_halved_every_minute(void **state)
 {
     (void)state;
-    or_conduct_t conduct;
-    or_conduct_init(&conduct, 0);
+    or_standings_t standings = {0};
     for (int i = 0; i < 8; i++) {
-        assert_false(or_conduct_offend(&conduct, OR_OFFENCE_MALFORMED, 0));
+        or_standings_offend(&standings, "ada", OR_OFFENCE_MALFORMED, 0);
     }
-    or_conduct_allows(&conduct, 1, MINUTE_NS);
-    assert_true(conduct.points > 399.9 && conduct.points < 400.1);
+    double points = or_standings_offend(&standings, "ada", OR_OFFENCE_FLOOD, MINUTE_NS);
+    assert_true(points > 400.9 && points < 401.1);
 }
 
 // 64 sessions with 200 rounds a second each, for a minute.

@@ -105,13 +105,22 @@ static void note_event(or_coordinator_t *c, const or_member_t *member, const cha
     }
 }
 
+// The level at which it is said that a member came or went. Clients come and go, readiness probes every few seconds; and no
+// key fills the log.
+static or_log_level_t level_of(or_coordinator_t *c, const or_member_t *member, or_log_level_t level)
+{
+    bool told =
+        member->role != OR_ROLE_CLIENT &&
+        or_standings_may_log(&c->peers.standings, member->grant.key, or_clock_now(c->clock));
+    return told ? level : OR_LOG_DEBUG;
+}
+
 // It can take part now.
 static void joined(or_coordinator_t *c, or_member_t *member)
 {
     or_csession_t *session;
-    // Clients come and go, readiness probes every few seconds.
-    or_log(member->role == OR_ROLE_CLIENT ? OR_LOG_DEBUG : OR_LOG_INFO, "%s joined with %s",
-           or_role_name(member->role), member->model[0] ? member->model : "no model");
+    or_log(level_of(c, member, OR_LOG_INFO), "%s joined with %s", or_role_name(member->role),
+           member->model[0] ? member->model : "no model");
     note_event(c, member, OR_EVENT_DRAFTER_JOINED, OR_EVENT_VERIFIER_JOINED);
     if (member->role == OR_ROLE_VERIFIER) {
         if (c->verifier != NULL && c->verifier != member) {
@@ -198,11 +207,11 @@ void or_members_greet(or_coordinator_t *c, or_peer_t peer, const or_hello_t *hel
     or_member_t newcomer = new_member(c, peer, hello);
     if (!is_acceptable(c, hello, text, sizeof text) ||
         !or_grants_identify(c, hello, &newcomer, text, sizeof text)) {
-        or_peers_turn_away(c, peer, OR_WIRE_REFUSED, text);
+        or_peers_turn_away(c, peer, text);
         return;
     }
     if (!has_place(c, &newcomer, text, sizeof text)) {
-        or_peers_turn_away(c, peer, OR_WIRE_BUSY, text);
+        or_peers_put_off(c, peer, 0, text);
         return;
     }
     member = or_peers_find(c, (or_peer_t){0}); // there is one
@@ -286,8 +295,7 @@ void or_members_lost(or_coordinator_t *c, or_peer_t peer)
 {
     or_member_t *member = or_peers_find(c, peer);
     if (member != NULL && peer.value != 0) {
-        or_log(member->role == OR_ROLE_CLIENT ? OR_LOG_DEBUG : OR_LOG_WARN, "%s lost",
-               or_role_name(member->role));
+        or_log(level_of(c, member, OR_LOG_WARN), "%s lost", or_role_name(member->role));
         note_event(c, member, OR_EVENT_DRAFTER_LOST, OR_EVENT_VERIFIER_LOST);
         remove_member(c, member);
     }

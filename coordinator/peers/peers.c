@@ -1,5 +1,7 @@
 #include "coordinator/peers/peers.h"
 
+#include <stdio.h>
+
 #include "common/base/log/log.h"
 #include "coordinator/figures/figures.h"
 #include "coordinator/hub.h"
@@ -156,10 +158,17 @@ void or_peers_release_read(or_coordinator_t *c)
 
 // ---- misbehaviour ----
 
-void or_peers_turn_away(or_coordinator_t *c, or_peer_t peer, or_wire_error_t code, const char *text)
+void or_peers_turn_away(or_coordinator_t *c, or_peer_t peer, const char *text)
 {
     or_peers_note_refusal(c, or_link_key_of(c->link, peer), text);
-    or_link_send_error(c->link, peer, (or_session_id_t){0}, code, "%s", text);
+    or_link_send_error(c->link, peer, (or_session_id_t){0}, OR_WIRE_REFUSED, "%s", text);
+    or_link_forget(c->link, peer);
+}
+
+void or_peers_put_off(or_coordinator_t *c, or_peer_t peer, uint32_t retry_ms, const char *text)
+{
+    or_peers_note_refusal(c, or_link_key_of(c->link, peer), text);
+    or_link_send_busy(c->link, peer, retry_ms, text);
     or_link_forget(c->link, peer);
 }
 
@@ -187,10 +196,23 @@ uint64_t or_peers_refused(const or_coordinator_t *c)
     return c->peers.refusals.count + c->peers.connections_refused;
 }
 
+// The offence is its key's, or its connection's where it has none. Good-byes change neither.
+static double count_offence(or_coordinator_t *c, const or_member_t *member, or_offence_t offence)
+{
+    char connection[OR_KEY_BYTES];
+    const char *key = member->grant.key;
+    snprintf(connection, sizeof connection, "#%llu", (unsigned long long)member->peer.value);
+    return or_standings_offend(&c->peers.standings, key[0] != '\0' ? key : connection, offence,
+                               or_clock_now(c->clock));
+}
+
 static void note_offence(or_coordinator_t *c, or_member_t *member, or_offence_t offence)
 {
-    if (member->role == OR_ROLE_DRAFTER && !member->cut &&
-        or_conduct_offend(&member->conduct, offence, or_clock_now(c->clock))) {
+    if (member->role != OR_ROLE_DRAFTER || member->cut) {
+        return;
+    }
+    member->conduct.points = count_offence(c, member, offence);
+    if (member->conduct.points >= OR_CONDUCT_POINTS_MAX) {
         member->cut = true;
         member->offence = offence;
         c->peers.cuts++;

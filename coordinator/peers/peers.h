@@ -10,6 +10,7 @@
 #include "coordinator/peers/conduct.h"
 #include "coordinator/peers/limits.h"
 #include "coordinator/peers/refusals.h"
+#include "coordinator/peers/standing.h"
 #include "coordinator/session/session.h"
 #include "coordinator/vocab/vocabularies.h"
 
@@ -58,6 +59,7 @@ typedef struct {
     bool unread;          // some member has a hold of what it has not read
     or_limits_t *limits;
     or_refusals_t refusals;
+    or_standings_t standings;
     uint64_t connections_refused; // by the channel
     int64_t keyring_due_ns;       // when to look whether it has changed
     bool keyring_changed;         // members are still to be looked at
@@ -94,9 +96,11 @@ void or_peers_release_read(or_coordinator_t *coordinator);
 
 // ---- misbehaviour ----
 
-// Say why, and forget the peer.
-void or_peers_turn_away(or_coordinator_t *coordinator, or_peer_t peer, or_wire_error_t code,
-                        const char *text);
+// Say why it is refused for good, and forget the peer.
+void or_peers_turn_away(or_coordinator_t *coordinator, or_peer_t peer, const char *text);
+// The same where it may come again, after so long (0: not said).
+void or_peers_put_off(or_coordinator_t *coordinator, or_peer_t peer, uint32_t retry_ms,
+                      const char *text);
 // Something that came with this key ("": none) was refused: counted, and logged now and then.
 void or_peers_note_refusal(or_coordinator_t *coordinator, const char *key, const char *text);
 // The number of refusals, connections included.

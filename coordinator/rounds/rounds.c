@@ -314,6 +314,7 @@ static void next_round(or_coordinator_t *c, or_csession_t *session)
         return;
     }
     or_stream_tell_news(c, session);
+    session->target.busy_ms = 0;
     session->target.kv_held = session->log.length - 1; // the last token's run with the next tree
     session->round++;
     session->tree.psi_asked = false;

@@ -33,6 +33,7 @@ typedef struct {
     int64_t abandoned_ns;
     // The verifier had no place for it: when to open it there again; OR_TIME_NEVER.
     int64_t reopen_ns;
+    uint32_t busy_ms;   // the last such pause; 0: it has had a place since
     uint32_t kv_held;   // positions whose K and V the verifier holds
     uint32_t evictions; // how often it lost some
 } or_at_verifier_t;

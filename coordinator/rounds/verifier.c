@@ -8,6 +8,7 @@
 #include "coordinator/hub.h"
 #include "coordinator/peers/grants.h"
 #include "coordinator/rounds/rounds.h"
+#include "proto/net/back_off.h"
 
 // ---- verdicts ----
 
@@ -158,8 +159,12 @@ void or_round_verifier_evicted(or_csession_t *session, const or_kv_evicted_t *ev
 // It has no place for the session now: the session keeps its own here and is opened there again later.
 static void on_busy(or_coordinator_t *c, or_csession_t *session, const or_error_t *error)
 {
-    uint32_t ms = error->retry_ms > 0 ? error->retry_ms : c->config.retry_ms;
-    session->target.reopen_ns = or_hub_after_ms(c, ms);
+    or_at_verifier_t *target = &session->target;
+    if (target->reopen_ns == OR_TIME_NEVER) { // else it says so to all that was on the way
+        target->busy_ms = or_back_off_ms(target->busy_ms, error->retry_ms > 0 ? error->retry_ms
+                                                                              : c->config.retry_ms);
+        target->reopen_ns = or_hub_after_ms(c, target->busy_ms);
+    }
 }
 
 // It has another text.

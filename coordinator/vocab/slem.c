@@ -18,6 +18,7 @@ struct or_slem {
     bool fresh;       // nothing committed prints: the target's own space is still to come
     bool empty;       // and the drafter's, which may also be so behind that space
     int32_t *path;    // [OR_TREE_NODES_MAX] a node's tokens from its end to the root
+    size_t left;      // bytes that this tree's paths may still take to the tokenizer
 };
 
 or_status_t or_slem_create(const or_vocab_pair_t *pair, or_slem_t **slem_p)
@@ -118,6 +119,19 @@ static or_status_t set_committed(or_slem_t *slem, const int32_t *tokens, uint32_
     }
     slem->committed = slem->bytes;
     return status;
+}
+
+// Take a node's path from what the tree may cost; false if it does not fit.
+static bool afford_path(or_slem_t *slem, const or_token_tree_t *draft, uint32_t node)
+{
+    const uint32_t *widths = or_vocab_widths(slem->pair->draft);
+    size_t bytes = slem->committed;
+    for (; node != 0; node = or_token_tree_parents(draft)[node]) {
+        bytes += widths[or_token_tree_tokens(draft)[node]];
+    }
+    bool fits = bytes <= slem->left;
+    slem->left -= fits ? bytes : 0;
+    return fits;
 }
 
 // Puts a node's path behind the committed text. *end_token: the target's for the special token that
@@ -230,6 +244,9 @@ static or_status_t add_path(or_slem_t *slem, const or_token_tree_t *draft, uint3
                             walk_t walk)
 {
     int32_t end_token;
+    if (!afford_path(slem, draft, node)) {
+        return OR_OK;
+    }
     or_status_t status = set_path(slem, draft, node, &end_token);
     if (status != OR_OK) {
         return status;
@@ -264,6 +281,7 @@ or_status_t or_slem_translate(or_slem_t *slem, const int32_t *committed, uint32_
     walk_t root = {tree, nodes_max, depth_max, 0};
     or_token_tree_reset(tree, committed[count - 1]);
     or_status_t status = set_committed(slem, committed, count);
+    slem->left = OR_SLEM_BYTES_MAX;
     for (int inner = 0; inner <= 1; inner++) {
         for (uint32_t node = 1; status == OR_OK && node <= or_token_tree_count(draft); node++) {
             if ((or_token_tree_first_child(draft, node) != 0) == (inner == 1)) {

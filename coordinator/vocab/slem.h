@@ -9,11 +9,17 @@
 // A path is tokenised together with the last bytes of what is committed, and what follows the place
 // where that ends counts. Where no token ends there (tokenizers are not injective) the path's text is
 // tokenised by itself. Guesses are only ever accepted if they are the target's own choice, so whatever
-// this makes of a text costs acceptance and never exactness. One thread.
+// this makes of a text costs acceptance and never exactness. So a path whose text is more than a tree
+// may cost is left out, whatever its tokens are. One thread.
 #pragma once
 
 #include "common/decode/token_tree.h"
 #include "common/text/vocab/vocab_pair.h"
+
+// Bytes that a tree's paths may take to the tokenizer, each with the committed text before it. A chain of
+// 256 tokens of 4 bytes takes half of it, and a drafter's own tokens of 1,024 bytes could take 2,000 times
+// as much. The hub's thread tokenises so many in 10 to 20 ms.
+#define OR_SLEM_BYTES_MAX ((size_t)256 << 10)
 
 typedef struct or_slem or_slem_t;
 

@@ -394,9 +394,57 @@ static void special_token_ends_a_path(void **state)
     hand_destroy(&hand);
 }
 
+// A vocabulary with a token that prints BYTES_OF_LONG bytes, which is cut out of the text whole.
+enum { BYTES_OF_LONG = 1000, LONG = 3, SHORT = 4, CHAIN = 300 };
+
+static or_vocab_t *make_long_vocab(void)
+{
+    char piece[BYTES_OF_LONG + 1];
+    memset(piece, 'x', BYTES_OF_LONG);
+    piece[BYTES_OF_LONG] = '\0';
+    const test_token_t tokens[] = {
+        {"<unk>", 0, 2}, {"<s>", 0, 3}, {"</s>", 0, 3}, {piece, 0, 4}, {"y", -1, 1}};
+    unsigned wish = TEST_WITH_BYTES | TEST_WITH_UNKNOWN | TEST_WITH_BOS_EOS | TEST_WITHOUT_SPACE;
+    or_vocab_t *vocab = NULL;
+    assert_int_equal(test_make_vocab(tokens, 5, wish, &vocab), OR_OK);
+    return vocab;
+}
+
+// The paths of a chain of long tokens print 45 MB, the longest 300 KB: more than a tree may cost. It and most others are
+// left out; the shorter ones, and the guess beside it, are translated all the same.
+static void long_tokens_cost_no_more_than_a_tree_may(void **state)
+{
+    (void)state;
+    hand_t hand = {.draft_vocab = make_long_vocab(), .target_vocab = make_long_vocab()};
+    assert_int_equal(or_vocab_pair_create(hand.draft_vocab, hand.target_vocab, &hand.pair), OR_OK);
+    assert_int_equal(or_slem_create(hand.pair, &hand.slem), OR_OK);
+    assert_int_equal(or_token_tree_create(CHAIN + 1, &hand.draft), OR_OK);
+    assert_int_equal(or_token_tree_create(CHAIN + 1, &hand.tree), OR_OK);
+    or_token_tree_reset(hand.draft, SHORT);
+    for (uint32_t i = 0; i < CHAIN; i++) {
+        add(hand.draft, i, LONG);
+    }
+    add(hand.draft, 0, SHORT);
+    for (int again = 0; again < 2; again++) { // each tree may cost as much as the first
+        const int32_t committed[] = {1, SHORT};
+        assert_int_equal(
+            or_slem_translate(hand.slem, committed, 2, hand.draft, CHAIN + 1, CHAIN, hand.tree),
+            OR_OK);
+        uint32_t levels = or_token_tree_count(hand.tree) - 1; // of long tokens
+        assert_in_range(levels, 1, CHAIN - 1);
+        size_t taken = (size_t)BYTES_OF_LONG * levels * (levels + 1) / 2;
+        assert_true(taken <= OR_SLEM_BYTES_MAX);
+        assert_true(taken + (size_t)BYTES_OF_LONG * (levels + 2) > OR_SLEM_BYTES_MAX);
+        assert_int_not_equal(or_token_tree_find_child(hand.tree, 0, SHORT), 0);
+        assert_int_equal(or_token_tree_depths(hand.tree)[levels + 1], levels);
+    }
+    hand_destroy(&hand);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_tokens_cost_no_more_than_a_tree_may),
         cmocka_unit_test(example_of_the_header),
         cmocka_unit_test(path_that_would_merge_stands_alone),
         cmocka_unit_test(special_token_ends_a_path),

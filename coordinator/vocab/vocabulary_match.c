@@ -156,6 +156,25 @@ static void know(or_member_t *member, or_known_vocab_t *known)
     known->drafters++;
 }
 
+// May it bring a vocabulary that is not known? If not it is put off, and no member any more.
+static bool may_bring(or_coordinator_t *c, or_member_t *member)
+{
+    char text[128];
+    uint32_t retry_ms;
+    or_peer_t peer = member->peer;
+    if (or_standings_may_bring(&c->peers.standings, member->grant.key, or_clock_now(c->clock),
+                               &retry_ms)) {
+        return true;
+    }
+    snprintf(text, sizeof text,
+             "busy: this key brings more than %u unknown vocabularies a minute; retry after %.1f s",
+             OR_VOCABULARIES_PER_MINUTE, (double)retry_ms / 1000);
+    or_peers_forget(member);
+    or_peers_put_off(c, peer, retry_ms, text);
+    c->queue.due = true;
+    return false;
+}
+
 bool or_vocab_match_begin(or_coordinator_t *c, or_member_t *member, const or_hello_t *hello)
 {
     member->vocab_due_ns = OR_TIME_NEVER;
@@ -167,6 +186,9 @@ bool or_vocab_match_begin(or_coordinator_t *c, or_member_t *member, const or_hel
     if (known != NULL) {
         know(member, known);
         return true;
+    }
+    if (!may_bring(c, member)) {
+        return false;
     }
     member->unknown_vocab = true;
     member->announced_hash = hello->vocab_hash;
@@ -195,7 +217,7 @@ static void turn_away(or_coordinator_t *c, or_member_t *member, const char *why)
              why);
     snprintf(refused->owner, sizeof refused->owner, "%s", member->owner);
     or_peers_forget(member);
-    or_peers_turn_away(c, peer, OR_WIRE_REFUSED, refused->why);
+    or_peers_turn_away(c, peer, refused->why);
     c->queue.due = true;
 }
 
@@ -208,6 +230,10 @@ bool or_vocab_match_take(or_coordinator_t *c, or_member_t *member, const or_voca
         find_known(&c->vocabularies, member->announced_hash, member->announced_size);
     or_status_t status = OR_OK;
     if (known == NULL) {
+        if (!may_bring(c, member)) {
+            return false;
+        }
+        or_standings_brought(&c->peers.standings, member->grant.key, or_clock_now(c->clock));
         status = take_vocabulary(&c->vocabularies, message, member->announced_hash,
                                  member->announced_size, &known);
     }

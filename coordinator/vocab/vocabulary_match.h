@@ -5,10 +5,10 @@
 #include "coordinator/peers/peers.h"
 
 // A drafter said Hello: does it have the target's ids, or a vocabulary that is known? If not it is asked for it; false
-// until it has come.
+// until it has come, or if its key brought too many: then it is put off, and no member.
 bool or_vocab_match_begin(or_coordinator_t *coordinator, or_member_t *member,
                           const or_hello_t *hello);
-// It came. True: the drafter may draft now.
+// It came. True: the drafter may draft now. A member whose key brought too many is put off, and none any more.
 bool or_vocab_match_take(or_coordinator_t *coordinator, or_member_t *member,
                          const or_vocabulary_t *message);
 // A drafter that guesses the target's own tokens wants to know them.

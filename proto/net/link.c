@@ -352,20 +352,31 @@ or_status_t or_link_send(or_link_t *link, or_peer_t to, const or_message_t *mess
     return status;
 }
 
+static or_status_t send_error(or_link_t *link, or_peer_t to, or_session_id_t session,
+                              or_error_t error)
+{
+    if (!is_answered(link, to)) {
+        return OR_ERR_FULL; // without a sentence: the caller's own stays, which it may need again
+    }
+    const or_message_t message = {.type = OR_MSG_ERROR, .session = session, .body.error = error};
+    return or_link_send(link, to, &message);
+}
+
+or_status_t or_link_send_busy(or_link_t *link, or_peer_t to, uint32_t retry_ms, const char *text)
+{
+    return send_error(link, to, (or_session_id_t){0},
+                      (or_error_t){.code = OR_WIRE_BUSY, .text = text, .retry_ms = retry_ms});
+}
+
 or_status_t or_link_send_error(or_link_t *link, or_peer_t to, or_session_id_t session,
                                or_wire_error_t code, const char *format, ...)
 {
     char text[512];
     va_list args;
-    if (!is_answered(link, to)) {
-        return OR_ERR_FULL; // without a sentence: the caller's own stays, which it may need again
-    }
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    or_message_t message = {.type = OR_MSG_ERROR, .session = session};
-    message.body.error = (or_error_t){.code = code, .text = text};
-    return or_link_send(link, to, &message);
+    return send_error(link, to, session, (or_error_t){.code = code, .text = text});
 }
 
 static int64_t earlier(int64_t a, int64_t b)

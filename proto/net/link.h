@@ -37,6 +37,8 @@ or_status_t or_link_send(or_link_t *link, or_peer_t to, const or_message_t *mess
 or_status_t or_link_send_error(or_link_t *link, or_peer_t to, or_session_id_t session,
                                or_wire_error_t code, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+// Likewise send an Error that the peer as a whole is to come back after `retry_ms`.
+or_status_t or_link_send_busy(or_link_t *link, or_peer_t to, uint32_t retry_ms, const char *text);
 
 // Receive the next event; OR_ERR_AGAIN if there is none. *message is the caller's to fini (set for OR_LINK_MESSAGE
 // only). Heartbeats, the repetition of Hello and the interval of Welcome are handled inside. An edge sees each

@@ -7,6 +7,7 @@
 #include "common/base/log/log.h"
 #include "common/base/math/rng.h"
 #include "common/base/version.h"
+#include "proto/net/back_off.h"
 #include "proto/net/requests_internal.h"
 #include "proto/zmq/channel_zmq.h"
 
@@ -226,12 +227,19 @@ static void cut_known(or_slot_t *slot, or_generate_delta_t *delta)
     slot->text_bytes += delta->text_bytes;
 }
 
+// The next pause of a slot whose coordinator is busy.
+static int64_t back_off_ns(or_slot_t *slot, uint32_t retry_ms)
+{
+    slot->busy_ms = or_back_off_ms(slot->busy_ms, retry_ms);
+    return slot->busy_ms * OR_NS_PER_MS;
+}
+
 // The coordinator is busy. Plan to ask for the whole text again, by another number, so that the answer to the old request is
 // not taken for one to the new. False if the user has waited long enough.
 static bool rest(or_requests_t *requests, or_slot_t *slot, const or_generate_delta_t *delta)
 {
     int64_t now = or_clock_now(requests->clock);
-    int64_t pause_ns = delta->retry_ms * OR_NS_PER_MS;
+    int64_t pause_ns = back_off_ns(slot, delta->retry_ms);
     uint32_t wait_s = requests->config.busy_wait_s;
     bool first = slot->busy_until_ns == 0;
     if (first) {
@@ -259,7 +267,7 @@ static or_status_t take_busy(or_requests_t *requests, or_slot_t *slot, const or_
     if (slot->has_token && message->session.value == 0) { // the coordinator keeps the text for us
         if (!slot->cancelled) {
             or_slot_set_repeat(requests, slot,
-                               delta->retry_ms > 0 ? delta->retry_ms * OR_NS_PER_MS
+                               delta->retry_ms > 0 ? back_off_ns(slot, delta->retry_ms)
                                                    : OR_REQUESTS_REPEAT_NS);
             return OR_ERR_AGAIN;
         }
@@ -278,6 +286,7 @@ static void learn_session(or_requests_t *requests, or_slot_t *slot, const or_mes
     const or_generate_delta_t *delta = &message->body.generate_delta;
     bool other = slot->session.value != message->session.value;
     slot->begun = true;
+    slot->busy_ms = 0;
     slot->session = message->session;
     if (delta->token_bytes == sizeof slot->token) {
         keep_token(slot, delta->token);
@@ -371,7 +380,7 @@ static or_status_t take_users_error(or_requests_t *requests, const or_error_t *e
     switch (error->code) {
     case OR_WIRE_BUSY:
         or_log(OR_LOG_INFO, "coordinator busy: %s", error->text);
-        or_slot_set_repeat(requests, slot, error->retry_ms * OR_NS_PER_MS);
+        or_slot_set_repeat(requests, slot, back_off_ns(slot, error->retry_ms));
         return OR_ERR_AGAIN;
     case OR_WIRE_UNKNOWN_SESSION:
         return slot->cancelled

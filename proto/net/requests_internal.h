@@ -22,6 +22,7 @@ typedef struct {
     uint64_t text_bytes;
     int64_t repeat_at_ns;  // when to ask again; OR_TIME_NEVER before it was asked for at all
     int64_t busy_until_ns; // when a busy coordinator is given up; 0: it was not busy
+    uint32_t busy_ms;      // the last pause that it asked for
     int64_t stopped_ns;    // when the session was last asked to stop
 } or_slot_t;
 

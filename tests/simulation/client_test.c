@@ -11,6 +11,7 @@
 
 #define RECONNECT_S 40
 #define SILENCE_MS 10500
+#define REQUESTS_MAX 64u
 
 typedef struct {
     or_virtual_clock_t clock;
@@ -19,7 +20,7 @@ typedef struct {
     or_link_t *hub;
     or_requests_t *client;
     or_peer_t peer;
-    uint64_t requests[4]; // numbers, as they came
+    uint64_t requests[REQUESTS_MAX]; // numbers, as they came
     uint32_t request_count;
     uint64_t cancelled[4]; // sessions
     uint32_t cancel_count;
@@ -77,7 +78,7 @@ static void take(world_t *w, or_peer_t from, const or_message_t *message)
     if (message->type == OR_MSG_HELLO) {
         welcome(w);
     } else if (message->type == OR_MSG_GENERATE_REQUEST) {
-        assert_true(w->request_count < 4);
+        assert_true(w->request_count < REQUESTS_MAX);
         w->requests[w->request_count++] = message->body.generate_request.request;
     } else if (message->type == OR_MSG_RESUME) {
         const or_resume_t *resume = &message->body.resume;
@@ -360,6 +361,27 @@ static void what_goes_on_all_the_same_is_told_again(void **state)
     assert_int_equal(w->ends, 1);
 }
 
+// A request that has no place is told to come after a millisecond, over and over: it comes with the whole prompt.
+static void who_is_always_told_to_come_at_once_takes_its_time(void **state)
+{
+    world_t *w = *state;
+    uint32_t asked = 0;
+    for (int ms = 0; ms < 20000 && asked < REQUESTS_MAX; ms += 2) {
+        if (w->request_count > asked) {
+            asked = w->request_count;
+            const or_message_t busy = {.type = OR_MSG_GENERATE_DELTA,
+                                       .body.generate_delta = {.request = w->requests[asked - 1],
+                                                               .finish = OR_FINISH_ERROR,
+                                                               .error = "busy",
+                                                               .error_code = OR_WIRE_BUSY,
+                                                               .retry_ms = 1}};
+            assert_int_equal(or_link_send(w->hub, w->peer, &busy), OR_OK);
+        }
+        run(w, 1); // which takes two
+    }
+    assert_in_range(asked, 4, 8); // 0.25, 0.5, 1, 2, 4 and 8 seconds after each other
+}
+
 static void who_has_enough_does_not_wait_for_a_place(void **state)
 {
     world_t *w = *state;
@@ -432,6 +454,8 @@ int main(void)
     test_log_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_was_admitted_after_all_is_cancelled, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(who_is_always_told_to_come_at_once_takes_its_time, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(an_end_that_arrived_is_acknowledged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_coordinator_that_is_back_is_shown_the_token, set_up,

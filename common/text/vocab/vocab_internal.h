@@ -36,8 +36,11 @@ struct or_vocab {
     int32_t byte_tokens[256]; // of kind byte; OR_TOKEN_NONE where there is none
     uint32_t widest_text;     // bytes of the longest text token
 
-    uint32_t *table; // open addressing over the bytes of text tokens: id + 1, 0 where empty
+    // Open addressing over the bytes of text tokens: id + 1, 0 where empty. A peer may have chosen the tokens, so the
+    // places of each vocabulary hang on a seed of its own, and nothing else does.
+    uint32_t *table;
     uint32_t table_mask;
+    uint64_t table_seed;
 
     or_bpe_t *bpe;
     or_pretokenizer_t *pretokenizer; // NULL: not byte-level

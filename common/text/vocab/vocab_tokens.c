@@ -3,6 +3,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "common/base/math/rng.h"
 #include "common/text/vocab/vocab_internal.h"
 
 #define MAX_TOKENS (1u << 28) // ids are int32_t; no vocabulary comes near
@@ -212,7 +213,8 @@ or_status_t or_vocab_read_tokens(const or_gguf_t *gguf, or_vocab_t *vocab)
 // belongs.
 static uint32_t slot_of(const or_vocab_t *vocab, const char *bytes, size_t length)
 {
-    uint32_t slot = (uint32_t)XXH3_64bits(bytes, length) & vocab->table_mask;
+    uint64_t hash = XXH3_64bits_withSeed(bytes, length, vocab->table_seed);
+    uint32_t slot = (uint32_t)hash & vocab->table_mask;
     while (vocab->table[slot] != 0) {
         uint32_t id = vocab->table[slot] - 1;
         if (vocab->widths[id] == length && memcmp(vocab->tokens[id].bytes, bytes, length) == 0) {
@@ -257,6 +259,7 @@ static or_status_t fill_table(or_vocab_t *vocab)
         return or_fail(OR_ERR_NO_MEMORY, "no memory for the vocabulary's index");
     }
     vocab->table_mask = slots - 1;
+    vocab->table_seed = or_rng_system_seed();
     for (uint32_t id = 0; id < vocab->size; id++) {
         uint32_t width = vocab->widths[id];
         if (vocab->tokens[id].kind == OR_TOKEN_TEXT && width > 0) {

@@ -394,7 +394,7 @@ static bool settle_output(or_api_reading_t *reading, or_api_problem_t *problem)
     return true;
 }
 
-// Check the bytes that the coordinator is sent for all texts.
+// Check the bytes that the coordinator is sent for all texts. A turn costs it something also where nothing is said.
 static bool check_sent(const or_api_request_t *request, or_api_problem_t *problem)
 {
     uint64_t bytes = 0;
@@ -403,7 +403,8 @@ static bool check_sent(const or_api_request_t *request, or_api_problem_t *proble
         bytes += prompt->bytes + (uint64_t)prompt->count * sizeof *prompt->tokens;
     }
     for (uint32_t i = 0; i < request->generate.message_count; i++) {
-        bytes += request->generate.messages[i].content_bytes;
+        const or_chat_message_t *message = &request->generate.messages[i];
+        bytes += sizeof *message + message->content_bytes;
     }
     bytes *= request->n;
     return bytes <= SENT_BYTES_MAX ||

@@ -473,6 +473,29 @@ static void long_names_are_cut_between_characters(void **state)
     }
 }
 
+// The coordinator is sent each text's turns, so they are weighed where nothing is said in them, too.
+static void turns_are_weighed_though_nothing_is_said(void **state)
+{
+    enum { TURNS = 8192 };
+    static const char turn[] = "{\"role\": \"user\", \"content\": \"\"},";
+    world_t *world = *state;
+    char *body = malloc(TURNS * sizeof turn + 64);
+    assert_non_null(body);
+    for (unsigned n = 1; n <= 128; n += 127) {
+        char *end = body + sprintf(body, "{\"n\": %u, \"messages\": [", n);
+        for (int i = 0; i < TURNS; i++) {
+            end = stpcpy(end, turn);
+        }
+        memcpy(end - 1, "]}", 3); // in place of the last comma
+        if (n == 1) {
+            assert_true(parse(world, true, body));
+        } else {
+            assert_refused(world, true, body, 400, "n");
+        }
+    }
+    free(body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -493,6 +516,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(other_servers_words_are_known, setup, teardown),
         cmocka_unit_test_setup_teardown(defaults_may_be_said, setup, teardown),
         cmocka_unit_test_setup_teardown(long_names_are_cut_between_characters, setup, teardown),
+        cmocka_unit_test_setup_teardown(turns_are_weighed_though_nothing_is_said, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
