@@ -336,10 +336,11 @@ typedef struct {
 
 // ---- figures ----
 
-// Return the share of the memory's bandwidth, for lines from memory.
+// Return the share of the memory's bandwidth, for lines from memory; NAN for others.
 static double read_share(const run_t *run, const or_kernel_case_t *it)
 {
-    return it->bytes / it->seconds / run->ceilings.read_bytes_per_s;
+    double peak = it->memory ? run->ceilings.read_bytes_per_s : (double)NAN;
+    return it->bytes / it->seconds / peak;
 }
 
 // Return the share of the peak of as many threads as it runs on; NAN where nothing is multiplied.
@@ -387,11 +388,7 @@ static void print_table(const run_t *run)
         }
         printf("%-16s %-6s %-18s %-6s %11.2f %8.2f", it->line->kernel, it->line->type, shape,
                it->memory ? "memory" : "cache", 1e6 * it->seconds, 1e-9 * it->bytes / it->seconds);
-        if (it->memory) {
-            printf(" %5.0f%%", 100 * read_share(run, it));
-        } else {
-            printf(" %6s", "-");
-        }
+        print_share(read_share(run, it));
         if (it->line->peak == OR_PEAK_NONE) {
             printf(" %8s", "-");
         } else {
