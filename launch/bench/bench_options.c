@@ -150,7 +150,8 @@ static or_status_t check_numbers(const or_bench_config_t *config)
     or_generate_request_t request;
     or_cluster_models_t models = config->models;
     if (config->connect != NULL) {
-        models.model = models.draft_model = NULL; // they tell the sizes of those that run there
+        models.model = models.draft_model = NULL; // they tell the sizes of those that run there,
+        models.multi_models.count = 0;            // and whether there are several draft models
     }
     or_status_t status = or_cluster_models_check(&models, config->connect);
     return status == OR_OK

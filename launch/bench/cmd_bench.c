@@ -12,6 +12,7 @@
 #include "launch/bench/bench_synthetic.h"
 #include "launch/cluster/paths.h"
 #include "launch/commands.h"
+#include "launch/model/convert/cached.h"
 
 #define END_PATIENCE_NS (500 * OR_NS_PER_MS) // for the children, which have nothing to save
 
@@ -144,6 +145,10 @@ static or_status_t prepare(bench_t *bench)
     if (status == OR_OK) {
         status = or_bench_results_init(&bench->plan, config->repeats, bench->prompts.category_count,
                                        &bench->results);
+    }
+    if (status == OR_OK && config->connect == NULL) {
+        or_option_list_t *multi = &bench->config->models.multi_models;
+        status = or_checkpoint_resolve_all(multi->items, multi->count);
     }
     if (status == OR_OK && config->connect == NULL) {
         status = or_models_choose(&bench->config->models.model, &bench->config->models.draft_model,

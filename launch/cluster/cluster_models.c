@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 #include "common/gguf/packed.h"
 #include "common/model/model.h"
@@ -91,8 +92,15 @@ static or_status_t check_type(const char *option, const char *name)
     return OR_OK;
 }
 
+// Is the option given in words? A variable may be meant for workers that are started from the same shell.
 static bool is_given(const or_option_t *row, const or_cluster_models_t *models)
 {
+    char variable[OR_OPTION_VARIABLE_BYTES];
+    or_option_variable(row, variable);
+    const char *text = getenv(variable);
+    if (text != NULL && *text != '\0') {
+        return false;
+    }
     const or_cluster_models_t usual = or_cluster_models_default();
     const void *place = (const char *)models + row->offset;
     return row->type == OR_OPTION_LIST ? ((const or_option_list_t *)place)->count > 0

@@ -11,6 +11,7 @@
 #include "launch/commands.h"
 #include "launch/generate/output.h"
 #include "launch/load/load_run.h"
+#include "launch/model/convert/cached.h"
 
 #define END_PATIENCE_NS (500 * OR_NS_PER_MS) // for the children, which have nothing to save
 
@@ -213,6 +214,10 @@ static or_status_t prepare(load_t *load)
     }
     if (status == OR_OK) {
         status = or_bench_prompts_read(&choice, &load->prompts);
+    }
+    if (status == OR_OK && config->connect == NULL) {
+        or_option_list_t *multi = &load->config->models.multi_models;
+        status = or_checkpoint_resolve_all(multi->items, multi->count);
     }
     if (status == OR_OK && config->connect == NULL) {
         status = or_models_choose(&load->config->models.model, &load->config->models.draft_model,

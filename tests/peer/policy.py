@@ -99,7 +99,7 @@ def parse():
     parser.add_argument("--target", type=absolute, required=True, metavar="FILE", help="the demonstration target, inflated to 300M")
     parser.add_argument("--outrider", type=Path, default=ROOT / "build/release/bin/outrider", metavar="FILE", help="default: %(default)s")
     parser.add_argument("--cells", nargs="*", metavar="NAME", help="those to be measured; default: all")
-    parser.add_argument("--seconds", type=float, default=6, metavar="S", help="of each run; default: %(default)s")
+    parser.add_argument("--seconds", type=int, default=6, metavar="S", help="of each run; default: %(default)s")
     parser.add_argument("--turns", type=int, default=5, metavar="N", help="default: %(default)s")
     options = parser.parse_args()
     for file in (options.outrider, options.target):

@@ -16,8 +16,8 @@ from cli import BIN, DRAFT, TARGET, Background, Cluster, children, generate, of_
 
 ROLES = ("outrider-coordinator", "outrider-verifier", "outrider-drafter")
 LOCAL = (["--np", 2], ["--pp", 2], ["--kv-cache-size", "1M"], ["-ctk", "f16"], ["-ctv", "q8_0"], ["--window-slack", 512], ["-c", 128],
-         ["-t", 1], ["-td", 1], ["--multi-model", DRAFT], ["--acceptance-file", "x"])
-FILES = (["-m", TARGET], ["-md", DRAFT])  # which `bench` takes, to tell the sizes of those that run
+         ["-t", 1], ["-td", 1], ["--acceptance-file", "x"])
+FILES = (["-m", TARGET], ["-md", DRAFT], ["--multi-model", DRAFT])  # which `bench` takes, to tell what runs there
 NOWHERE = "tcp://127.0.0.1:9"
 SERVED_SECONDS = 11  # a drafter that lived for more than ten seconds was welcomed
 
@@ -121,6 +121,11 @@ class Elsewhere(unittest.TestCase):
                 with self.subTest(command=command, words=words):
                     error = outrider(*command, "--connect", NOWHERE, *words, code=2)[1]
                     self.assertRegex(error, rf"{words[0]}\b.* is for a local cluster: .*outrider up")
+
+    def test_variables_may_be_meant_for_workers(self):
+        for name, value in (("OUTRIDER_THREADS", 2), ("OUTRIDER_CTX_SIZE", 512), ("OUTRIDER_ACCEPTANCE_FILE", "x")):
+            with self.subTest(name):
+                self.assertNotIn("local cluster", outrider("generate", "-p", "x", "--connect", NOWHERE, code=1, **{name: str(value)})[1])
 
     def test_an_interrupted_text_is_a_line_of_json_too(self):
         with Cluster("--log-level", "error", "--plain") as cluster:

@@ -1,6 +1,5 @@
 #include "common/base/options/options.h"
 
-#include <ctype.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdint.h>
@@ -305,11 +304,8 @@ static or_status_t read_environment(parser_t *parser)
             (none != NULL && strcmp(option->name, none) == 0)) {
             continue;
         }
-        char variable[NAME_MAX_BYTES];
-        int length = snprintf(variable, sizeof variable, "OUTRIDER_%s", option->name);
-        for (int i = 0; i < length; i++) {
-            variable[i] = variable[i] == '-' ? '_' : (char)toupper((unsigned char)variable[i]);
-        }
+        char variable[OR_OPTION_VARIABLE_BYTES];
+        or_option_variable(option, variable);
         const char *text = getenv(variable);
         if (text != NULL && *text != '\0') {
             or_status_t status = set_option(parser, option, SOURCE_ENVIRONMENT, variable, text);

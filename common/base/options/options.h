@@ -114,6 +114,10 @@ bool or_option_is_same(const or_option_t *option, const void *a, const void *b);
 #define OR_OPTION_ORIGIN_BYTES 64
 void or_option_origin(const or_option_t *option, char origin[OR_OPTION_ORIGIN_BYTES]);
 
+// The environment's variable of an option: OUTRIDER_CTX_SIZE.
+#define OR_OPTION_VARIABLE_BYTES 64
+void or_option_variable(const or_option_t *option, char variable[OR_OPTION_VARIABLE_BYTES]);
+
 // The sentence of an option, with its choices.
 #define OR_OPTION_SENTENCE_BYTES 1024
 void or_option_describe(const or_option_t *option, char sentence[OR_OPTION_SENTENCE_BYTES]);

@@ -1,4 +1,5 @@
 // Tables of options: parts in their places, defaults, and what is freed.
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,14 @@ void or_option_origin(const or_option_t *option, char origin[OR_OPTION_ORIGIN_BY
     bool both = option->short_name != NULL;
     snprintf(origin, OR_OPTION_ORIGIN_BYTES, "%s%s%s--%s", both ? "-" : "",
              both ? option->short_name : "", both ? "/" : "", option->name);
+}
+
+void or_option_variable(const or_option_t *option, char variable[OR_OPTION_VARIABLE_BYTES])
+{
+    snprintf(variable, OR_OPTION_VARIABLE_BYTES, "OUTRIDER_%s", option->name);
+    for (char *letter = variable; *letter != '\0'; letter++) {
+        *letter = *letter == '-' ? '_' : (char)toupper((unsigned char)*letter);
+    }
 }
 
 static bool is_same_text(const char *a, const char *b)
