@@ -95,7 +95,7 @@ static void parse(int argc, char **argv)
         assert(rest.count <= (size_t)argc);
         assert_makes_a_request(&config);
     } else {
-        assert(config.model == NULL && config.seed == NULL && config.stop.items == NULL);
+        assert(config.models.model == NULL && config.seed == NULL && config.stop.items == NULL);
         assert(rest.items == NULL);
     }
     or_options_free(&or_generate_program, &config, &rest);
