@@ -359,7 +359,11 @@ or_status_t or_chat_tokenize_tools(const or_chat_t *chat, const or_chat_toolbox_
                                    size_t *count_p)
 {
     or_chat_talk_t talk = {.toolbox = toolbox, .turns = turns, .count = count};
-    or_chat_writer_t writer = {.vocab = vocab, .thinking = thinking};
+    const size_t bytes_max = toolbox != NULL ? toolbox->bytes_max : 0;
+    or_chat_writer_t writer = {.vocab = vocab,
+                               .thinking = thinking,
+                               .tool_bytes_max =
+                                   bytes_max > 0 ? bytes_max : OR_CHAT_JSON_BYTES_MAX};
     or_status_t status = check_talk(chat, &talk, thinking);
     if (status == OR_OK) {
         status = write_talk(&writer, chat, &talk);

@@ -74,6 +74,7 @@ typedef struct {
     const or_chat_tools_t *format;
     const char *tools;
     size_t tools_bytes;
+    size_t bytes_max; // of tools, calls and results in the prompt; 0: OR_CHAT_JSON_BYTES_MAX
 } or_chat_toolbox_t;
 
 // The same with tools. Also OR_ERR_INVALID: an order of calls and results, or ids, for which the format has no words.

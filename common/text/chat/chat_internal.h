@@ -90,7 +90,7 @@ typedef struct {
     int32_t *ids;   // the result
     size_t count;
     size_t ids_capacity;
-    size_t tool_bytes; // written of tools, calls and results
+    size_t tool_bytes, tool_bytes_max; // of tools, calls and results: written, and at most
 } or_chat_writer_t;
 
 // All fail with OR_ERR_NO_MEMORY.

@@ -151,17 +151,17 @@ static bool is_sign(char c)
            (c >= OR_TOOLS_ID[0] && c <= OR_TOOLS_ANSWERED[0]);
 }
 
-// Indents make much of little: all fields of a prompt together have a bound.
+// Indents make much of little: all that is written of tools has a bound.
 static or_status_t write_field(or_chat_writer_t *writer, char sign, const fields_t *fields)
 {
-    or_chat_buffer_t field = {0};
+    or_chat_buffer_t field = {.most = writer->tool_bytes_max};
     put_field(sign, fields, &field);
     writer->tool_bytes += field.length;
-    const bool is_large = field.failed || writer->tool_bytes > OR_CHAT_JSON_BYTES_MAX;
+    const bool is_large = field.failed || writer->tool_bytes > writer->tool_bytes_max;
     or_status_t status =
         is_large
             ? or_fail(OR_ERR_INVALID, "tools, calls and results take over %zu bytes of the prompt",
-                      OR_CHAT_JSON_BYTES_MAX)
+                      writer->tool_bytes_max)
             : or_chat_write_content(writer, field.bytes, field.length);
     free(field.bytes);
     return status;
@@ -177,6 +177,7 @@ static or_status_t write_pattern(or_chat_writer_t *writer, const char *pattern,
         while (*end != '\0' && !is_sign(*end)) {
             end++;
         }
+        writer->tool_bytes += (size_t)(end - at);
         status = or_chat_write_markup_of(writer, at, (size_t)(end - at));
         if (status == OR_OK && *end != '\0') {
             status = write_field(writer, *end++, fields);
