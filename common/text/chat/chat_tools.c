@@ -50,6 +50,11 @@ const char *or_chat_tools_name(const or_chat_tools_t *format)
     return format->name;
 }
 
+size_t or_chat_tools_calls_max(const or_chat_tools_t *format)
+{
+    return format->calls.most;
+}
+
 bool or_chat_is_call_name(const char *name, size_t length)
 {
     for (size_t i = 0; i < length; i++) {

@@ -324,6 +324,9 @@ bool or_api_settle_tools(or_api_reading_t *reading, or_api_problem_t *problem)
     if (listed) {
         toolbox.tools = list;
         toolbox.tools_bytes = or_chat_json_length(list, strlen(list));
+        // An answer has no more calls than can be sent back.
+        reading->made.one_call =
+            reading->made.one_call || or_chat_tools_calls_max(toolbox.format) == 1;
         reading->made.tools = toolbox.format;
         reading->made.generate.calls = or_chat_tools_name(toolbox.format);
     }

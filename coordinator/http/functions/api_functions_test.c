@@ -162,6 +162,16 @@ static void wrong_tools_are_named(void **state)
                    "messages[0].role");
 }
 
+// Where a message can be sent back with one call only, no answer has more.
+static void calls_that_cannot_be_sent_back_are_left_out(void **state)
+{
+    world_t *world = *state;
+    world->terms.tools = or_chat_tools_by_name("llama3.1");
+    assert_int_equal(or_chat_by_name("llama3.1", &world->terms.chat), OR_OK);
+    assert_true(parse(world, true, TOOLS("{\"function\": {\"name\": \"f\"}}")));
+    assert_true(world->request.one_call);
+}
+
 // A body with so many tools, each of them deep.
 static char *make_deep(size_t count)
 {
@@ -241,6 +251,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(tools_become_a_prompt, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_tools_are_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(calls_that_cannot_be_sent_back_are_left_out, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(deep_tools_take_much, setup, teardown),
         cmocka_unit_test_setup_teardown(a_list_at_each_question_takes_much, setup, teardown),
     };
