@@ -353,12 +353,23 @@ static or_status_t write_talk(or_chat_writer_t *writer, const or_chat_t *chat, o
     return status == OR_OK ? or_chat_settle(writer) : status;
 }
 
+static const or_chat_turn_t *last_question_of(const or_chat_turn_t *turns, size_t count)
+{
+    while (count > 0 && !or_chat_is_role(&turns[count - 1], "user")) {
+        count--;
+    }
+    return count > 0 ? &turns[count - 1] : NULL;
+}
+
 or_status_t or_chat_tokenize_tools(const or_chat_t *chat, const or_chat_toolbox_t *toolbox,
                                    const or_vocab_t *vocab, uint32_t thinking,
                                    const or_chat_turn_t *turns, size_t count, int32_t **ids_p,
                                    size_t *count_p)
 {
-    or_chat_talk_t talk = {.toolbox = toolbox, .turns = turns, .count = count};
+    or_chat_talk_t talk = {.toolbox = toolbox,
+                           .turns = turns,
+                           .count = count,
+                           .last_question = last_question_of(turns, count)};
     const size_t bytes_max = toolbox != NULL ? toolbox->bytes_max : 0;
     or_chat_writer_t writer = {.vocab = vocab,
                                .thinking = thinking,

@@ -205,13 +205,9 @@ bool or_chat_tools_precede(const or_chat_talk_t *talk, const or_chat_turn_t *tur
     if (!or_chat_tools_are_listed(talk, OR_TOOLS_BEFORE_LAST) || !or_chat_is_role(turn, "user")) {
         return false;
     }
-    size_t last = talk->count - 1;
-    while (!or_chat_is_role(&talk->turns[last], "user")) {
-        last--;
-    }
-    return turn->length == talk->turns[last].length &&
-           (turn->length == 0 ||
-            memcmp(turn->content, talk->turns[last].content, turn->length) == 0);
+    const or_chat_turn_t *last = talk->last_question;
+    return turn->length == last->length &&
+           (turn->length == 0 || memcmp(turn->content, last->content, turn->length) == 0);
 }
 
 or_status_t or_chat_tools_write_list(or_chat_writer_t *writer, const or_chat_talk_t *talk)
@@ -250,17 +246,14 @@ or_status_t or_chat_tools_write_calls(or_chat_writer_t *writer, or_chat_talk_t *
     return status == OR_OK ? write_pattern(writer, format->calls.after, &fields) : status;
 }
 
-// The call with this number in the whole conversation; NULL: there are not so many before `end`.
-static const or_chat_call_t *call_of_number(const or_chat_talk_t *talk, const or_chat_turn_t *end,
-                                            size_t number)
+// The next call that no result has answered. There is one: or_chat_tools_check has counted.
+static const or_chat_call_t *answered_next(or_chat_talk_t *talk)
 {
-    for (const or_chat_turn_t *turn = talk->turns; turn < end; turn++) {
-        if (number < turn->call_count) {
-            return &turn->calls[number];
-        }
-        number -= turn->call_count;
+    while (talk->answered.call == talk->turns[talk->answered.turn].call_count) {
+        talk->answered.turn++;
+        talk->answered.call = 0;
     }
-    return NULL;
+    return &talk->turns[talk->answered.turn].calls[talk->answered.call++];
 }
 
 or_status_t or_chat_tools_write_result(or_chat_writer_t *writer, or_chat_talk_t *talk,
@@ -269,10 +262,8 @@ or_status_t or_chat_tools_write_result(or_chat_writer_t *writer, or_chat_talk_t 
     const or_chat_tools_t *format = talk->toolbox->format;
     const bool first = turn == talk->turns || !or_chat_is_role(turn - 1, "tool");
     const bool last = turn + 1 == talk->turns + talk->count || !or_chat_is_role(turn + 1, "tool");
-    const fields_t fields = {.id = turn->call_id,
-                             .result = turn,
-                             .number = talk->results,
-                             .call = call_of_number(talk, turn, talk->results)};
+    const fields_t fields = {
+        .id = turn->call_id, .result = turn, .number = talk->results, .call = answered_next(talk)};
     talk->results++;
     or_status_t status = first ? write_pattern(writer, format->results.before, &fields) : OR_OK;
     status = status == OR_OK ? write_pattern(writer, format->results.each, &fields) : status;

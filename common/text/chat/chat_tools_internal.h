@@ -82,7 +82,11 @@ typedef struct {
     const or_chat_toolbox_t *toolbox; // NULL: there are none
     const or_chat_turn_t *turns;
     size_t count;
-    size_t calls, results; // written so far
+    const or_chat_turn_t *last_question; // the last of the user's; NULL: there is none
+    size_t calls, results;               // written so far
+    struct {
+        size_t turn, call;
+    } answered; // behind the last call with a result
 } or_chat_talk_t;
 
 // OR_ERR_INVALID for what the format has no words for.
