@@ -218,6 +218,27 @@ static void ids_and_the_number_of_calls(void **state)
     assert_string_equal(one.content, "");
 }
 
+// Behind so many calls the places of others are not noted: what is no call there is content, and a thought stays one.
+static void calls_are_found_without_their_places(void **state)
+{
+    world_t *world = *state;
+    static const char text[] = CALL("f") " so " CALL("g") "Hm." CALL("h");
+    const uint64_t thought = sizeof CALL("f") + sizeof CALL("g") + 2;
+    const uint64_t places[] = {0}, thoughts[] = {thought, thought + 3};
+    heard_t heard = {0};
+    uint64_t changes[8];
+    or_generate_delta_t all = delta_of(text, 0, sizeof text - 1, true, changes);
+    all.call_changes = places;
+    all.call_change_count = 1;
+    all.part_changes = thoughts;
+    all.part_change_count = 2;
+    or_api_choice_init(&world->choice, &world->head, 0);
+    hear(world, &all, &heard);
+    or_api_choice_fini(&world->choice);
+    assert_string_equal(heard.content, "so ");
+    assert_string_equal(heard.names, "fgh");
+}
+
 // Text that waits for the end of a call does so up to a bound. Then it is text, and so is all that follows in it.
 static void a_call_that_is_too_long_is_text(void **state)
 {
@@ -252,6 +273,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(calls_are_the_same_wherever_the_text_is_cut, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(ids_and_the_number_of_calls, setup, teardown),
+        cmocka_unit_test_setup_teardown(calls_are_found_without_their_places, setup, teardown),
         cmocka_unit_test_setup_teardown(a_call_that_is_too_long_is_text, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
