@@ -50,6 +50,21 @@ const char *or_chat_tools_name(const or_chat_tools_t *format)
     return format->name;
 }
 
+static bool is_spelled(const char *mark, const char *text, size_t length)
+{
+    return mark != NULL && strlen(mark) == length && memcmp(mark, text, length) == 0;
+}
+
+bool or_chat_tools_is_mark(const or_chat_tools_t *format, const char *text, size_t length)
+{
+    bool is_mark = is_spelled(format->reads.begin, text, length) ||
+                   is_spelled(format->reads.end, text, length);
+    for (size_t i = 0; i < OR_CALLS_INNER_MAX; i++) {
+        is_mark = is_mark || is_spelled(format->reads.inner[i], text, length);
+    }
+    return is_mark;
+}
+
 size_t or_chat_tools_calls_max(const or_chat_tools_t *format)
 {
     return format->calls.most;
