@@ -37,6 +37,8 @@ typedef struct {
         role; // "system", "user" or "assistant"; with a format of tools also "tool", whose content is a result
     const char *content;
     size_t length;
+    const char *thought; // of an assistant, apart from its content; NULL: in that, or none
+    size_t thought_length;
     const or_chat_call_t *calls; // of an assistant
     size_t call_count;
     const char *call_id; // of a tool: which call it answers; NULL: not said

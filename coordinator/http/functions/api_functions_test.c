@@ -57,9 +57,11 @@ static void assert_refused(world_t *world, bool chat, const char *body, unsigned
 }
 
 #define ASKED "{\"role\": \"user\", \"content\": \"a\"}"
-#define CALLED(call)                                                                               \
-    "{\"messages\": [" ASKED                                                                       \
-    ", {\"role\": \"assistant\", \"content\": null, \"tool_calls\": [" call                        \
+#define CALLED(call) MADE("", call)
+#define THOUGHT(call) MADE("\"reasoning_content\": \"Hm.\", ", call)
+#define MADE(more, call)                                                                           \
+    "{\"messages\": [" ASKED ", {\"role\": \"assistant\", " more                                   \
+    "\"content\": null, \"tool_calls\": [" call                                                    \
     "]}, {\"role\": \"tool\", \"tool_call_id\": \"1\", \"name\": \"f\", \"content\": \"b\"}]}"
 #define CALL(arguments)                                                                            \
     "{\"id\": \"1\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": "      \
@@ -93,7 +95,11 @@ static void tools_become_a_prompt(void **state)
     assert_true(world->request.prompts[0].count > 300 && !world->request.one_call);
     // Without tools to call, what was called is written out all the same.
     assert_true(parse(world, true, CALLED(CALL(" {\\\"a\\\": 1}\\n"))));
-    assert_true(world->request.prompts[0].count > 50 && world->request.tools == NULL);
+    const uint32_t called = world->request.prompts[0].count;
+    assert_true(called > 50 && world->request.tools == NULL);
+    assert_true(parse(world, true, THOUGHT(CALL(" {\\\"a\\\": 1}\\n"))));
+    assert_int_equal(world->request.prompts[0].count - called,
+                     sizeof "<think>\nHm.\n</think>\n\n" - 1);
     assert_null(world->request.generate.calls);
     assert_string_equal(world->request.generate.reader, "qwen3");
     assert_true(parse(world, true, CALLED(CALL(""))));
