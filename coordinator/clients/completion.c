@@ -126,11 +126,12 @@ static void end_at(or_completion_t *completion, size_t stop)
     drop_changes(completion->call_changes, &completion->call_change_count, stop);
 }
 
-// Note at `place` whether a part is of a kind, where that changes.
-static void note_part(uint64_t *changes, uint32_t *count, bool is_of_kind, size_t place)
+// Note at `place` whether a part is of a kind, where that changes, unless there are `most` changes.
+static void note_part(uint64_t *changes, uint32_t *count, uint32_t most, bool is_of_kind,
+                      size_t place)
 {
     const bool was = *count % 2 == 1;
-    if (is_of_kind != was && *count < OR_PART_CHANGES_MAX) {
+    if (is_of_kind != was && *count < most) {
         changes[(*count)++] = place;
     }
 }
@@ -143,10 +144,10 @@ static or_status_t append(void *context, or_chat_part_t part, const char *bytes,
     if (status != OR_OK) {
         return status;
     }
-    note_part(completion->changes, &completion->change_count, part == OR_CHAT_REASONING,
-              completion->length);
-    note_part(completion->call_changes, &completion->call_change_count, part == OR_CHAT_CALL,
-              completion->length);
+    note_part(completion->changes, &completion->change_count, OR_PART_CHANGES_MAX,
+              part == OR_CHAT_REASONING, completion->length);
+    note_part(completion->call_changes, &completion->call_change_count, OR_PART_CHANGES_MAX - 1,
+              part == OR_CHAT_CALL, completion->length);
     memcpy(completion->bytes + completion->length, bytes, count);
     completion->length += count;
     completion->unsearched = part == OR_CHAT_CALL ? completion->length : completion->unsearched;

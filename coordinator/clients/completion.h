@@ -30,7 +30,9 @@ typedef struct {
     // it stays one.
     uint64_t changes[OR_PART_CHANGES_MAX];
     uint32_t change_count;
-    uint64_t call_changes[OR_PART_CHANGES_MAX]; // the same of calls, within the answer
+    // The same of calls, within the answer. The last change has no end: all that follows may call, and whoever reads
+    // calls tells them from words.
+    uint64_t call_changes[OR_PART_CHANGES_MAX];
     uint32_t call_change_count;
     size_t
         unsearched; // the bytes up to the end of the last call, in which no stop string is looked for

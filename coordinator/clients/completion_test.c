@@ -211,6 +211,31 @@ static void calls_are_told_apart(void **state)
     }
 }
 
+// A model that calls without end makes no list without end, and what it writes last may be a call.
+static void calls_have_no_end(void **state)
+{
+    (void)state;
+    const or_chat_t *chat = NULL;
+    or_completion_t completion;
+    int32_t *ids = NULL;
+    size_t count = 0;
+    static const char text[] = "<tool_call>a</tool_call>b";
+    assert_int_equal(or_chat_by_name("qwen3", &chat), OR_OK);
+    assert_int_equal(or_tokenize(vocab, text, sizeof text - 1, OR_TOKENIZE_CONTINUES, &ids, &count),
+                     OR_OK);
+    assert_int_equal(or_completion_init(&completion, vocab, chat, or_chat_tools_by_name("qwen3"),
+                                        OR_THINKING_USUAL, false, NULL, 0),
+                     OR_OK);
+    for (size_t i = 0; i < 100 * count; i++) {
+        bool stopped;
+        assert_int_equal(or_completion_push(&completion, ids[i % count], &stopped), OR_OK);
+        assert_true(i < 50 * count || completion.call_change_count % 2 == 1);
+    }
+    assert_in_range(completion.call_change_count, 1, OR_PART_CHANGES_MAX);
+    or_completion_fini(&completion);
+    free(ids);
+}
+
 // A model that changes its mind without end makes no list without end, and ends as one that answers.
 static void changes_have_an_end(void **state)
 {
@@ -285,6 +310,7 @@ int main(void)
         cmocka_unit_test(a_token_may_complete_several_stop_strings),
         cmocka_unit_test(thoughts_are_told_apart),
         cmocka_unit_test(calls_are_told_apart),
+        cmocka_unit_test(calls_have_no_end),
         cmocka_unit_test(changes_have_an_end),
         cmocka_unit_test(no_character_reaches_over_a_mark),
     };

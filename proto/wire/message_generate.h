@@ -10,7 +10,7 @@
 // Limits of a request's stop strings. OpenAI's API has four; each costs time at every token.
 #define OR_STOP_STRINGS_MAX 16u
 #define OR_STOP_BYTES_MAX 256u  // of each
-#define OR_PART_CHANGES_MAX 64u // even: a text with more ends as an answer
+#define OR_PART_CHANGES_MAX 64u // even: a text with more ends as an answer, perhaps with calls
 
 typedef enum {
     OR_POLICY_FIXED, // every round gets what was asked for

@@ -50,13 +50,15 @@ static or_status_t tokenize_turns(const or_chat_t *chat, const or_vocab_t *vocab
     }
     for (size_t i = 0; i < turn_count; i++) {
         const json_t *turn = json_array_get(list, i);
-        turns[i] = (or_chat_turn_t){.role = text_of(turn, "role"),
-                                    .content = text_of(turn, "content"),
-                                    .length = json_string_length(json_object_get(turn, "content")),
-                                    .calls = calls[i],
-                                    .call_count =
-                                        read_calls(json_object_get(turn, "tool_calls"), calls[i]),
-                                    .call_id = text_of(turn, "tool_call_id")};
+        turns[i] = (or_chat_turn_t){
+            .role = text_of(turn, "role"),
+            .content = text_of(turn, "content"),
+            .length = json_string_length(json_object_get(turn, "content")),
+            .thought = text_of(turn, "reasoning_content"),
+            .thought_length = json_string_length(json_object_get(turn, "reasoning_content")),
+            .calls = calls[i],
+            .call_count = read_calls(json_object_get(turn, "tool_calls"), calls[i]),
+            .call_id = text_of(turn, "tool_call_id")};
     }
     return or_chat_tokenize_tools(chat, with_tools ? &toolbox : NULL, vocab, thinking, turns,
                                   turn_count, ids, count);

@@ -3,7 +3,7 @@ import json
 from pathlib import Path
 
 from published import TALKS, TEMPLATES, render, template_text, variants
-from published_tools import FORMATS, TOOL_TALKS, rendered
+from published_tools import FORMATS, rendered, talks_of
 
 
 def write(name, made):
@@ -12,4 +12,4 @@ def write(name, made):
 
 
 write("renderings.json", {f"{name} {how}".strip(): [render(TEMPLATES[name], template_text(name), talk, how) for talk in TALKS] for name, how in variants()})
-write("tool_renderings.json", {name: [rendered(name, talk) for talk in TOOL_TALKS] for name in FORMATS})
+write("tool_renderings.json", {name: [rendered(name, talk) for talk in talks_of(name)] for name in FORMATS})

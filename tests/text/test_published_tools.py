@@ -13,7 +13,7 @@ from pathlib import Path
 
 import byte_vocabulary
 from published import HOSTILE, TEMPLATES, template_text, turns
-from published_tools import FORMATS, ONE, TOOL_TALKS, asks, call, for_us, rendered, result, tool
+from published_tools import FORMATS, ONE, TOOL_TALKS, asks, call, for_us, rendered, result, talks_of, tool
 from test_published_templates import BIN, SEED, WORDS
 
 VALUES = [0, -1, 1.5, 1e300, 1e-7, 123456789012, True, None, "", "\"", "\\", [], {}, [[1, "x"], {}], {"a": {"b": []}}]
@@ -50,7 +50,7 @@ class Tools(unittest.TestCase):
         self.assertEqual(sorted(stored), sorted(FORMATS))
         for name in FORMATS:
             with self.subTest(template=name):
-                self.compare(name, TOOL_TALKS, stored[name])
+                self.compare(name, talks_of(name), stored[name])
 
     def test_templates_without_a_format_refuse_tools(self):
         for name in (name for name, template in TEMPLATES.items() if template.family and name not in FORMATS):

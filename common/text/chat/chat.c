@@ -205,15 +205,40 @@ static or_status_t write_behind(or_chat_writer_t *writer, const or_chat_t *chat,
     return status == OR_OK ? or_chat_write_markup(writer, markup->after) : status;
 }
 
+// Does the template know of thoughts that stand apart from words, and is this turn's there?
+static bool is_apart(const or_chat_talk_t *talk, const or_chat_turn_t *turn)
+{
+    return talk->toolbox != NULL && talk->toolbox->format->thought.before != NULL &&
+           turn->thought != NULL;
+}
+
+// Does the thought of this turn stay, if it has one?
+static bool stays_thought(const or_chat_talk_t *talk, const or_chat_turn_t *turn)
+{
+    return talk->toolbox != NULL && talk->toolbox->format->thought.before != NULL &&
+           or_chat_is_role(turn, "assistant") && talk->last_asked != NULL &&
+           turn > talk->last_asked;
+}
+
+static or_status_t write_thought(or_chat_writer_t *writer, const or_chat_tools_t *format,
+                                 const or_chat_words_t *thought)
+{
+    or_status_t status = or_chat_write_markup(writer, format->thought.before);
+    if (status == OR_OK) {
+        status = or_chat_write_content(writer, thought->text, thought->length);
+    }
+    return status == OR_OK ? or_chat_write_markup(writer, format->thought.after) : status;
+}
+
 static or_status_t write_turn(or_chat_writer_t *writer, const or_chat_t *chat, or_chat_talk_t *talk,
                               const or_chat_turn_t *turn, const or_chat_turn_t *inside, bool first)
 {
     const or_chat_markup_t *markup = markup_of(chat, writer->thinking, turn, first);
-    or_chat_words_t words;
+    or_chat_words_t words, thought;
     if (or_chat_is_role(turn, "tool")) {
         return or_chat_tools_write_result(writer, talk, turn);
     }
-    or_status_t status = or_chat_words(chat, turn, markup, &words);
+    or_status_t status = or_chat_words(chat, turn, markup, is_apart(talk, turn), &words);
     if (status != OR_OK || (markup->skips_empty && words.length == 0)) {
         free(words.owned);
         return status;
@@ -225,7 +250,12 @@ static or_status_t write_turn(or_chat_writer_t *writer, const or_chat_t *chat, o
         status = or_chat_tools_write_list(writer, talk);
     }
     status = status == OR_OK ? write_before(writer, chat, talk, turn, inside, first) : status;
-    status = status == OR_OK ? write_words(writer, chat, turn, markup, &words) : status;
+    or_chat_words_t spoken = words;
+    if (status == OR_OK && stays_thought(talk, turn) && or_chat_thought(turn, &thought)) {
+        status = write_thought(writer, talk->toolbox->format, &thought);
+        or_chat_drop_lines(&spoken);
+    }
+    status = status == OR_OK ? write_words(writer, chat, turn, markup, &spoken) : status;
     status = status == OR_OK ? write_behind(writer, chat, talk, turn, &words, first) : status;
     free(words.owned);
     return status;
@@ -353,13 +383,39 @@ static or_status_t write_talk(or_chat_writer_t *writer, const or_chat_t *chat, o
     return status == OR_OK ? or_chat_settle(writer) : status;
 }
 
+// Is a question's text a result, as Qwen's template writes it?
+static bool is_written_result(const or_chat_turn_t *turn)
+{
+    static const char begin[] = "<tool_response>", end[] = "</tool_response>";
+    return turn->length >= sizeof end - 1 && memcmp(turn->content, begin, sizeof begin - 1) == 0 &&
+           memcmp(turn->content + turn->length - (sizeof end - 1), end, sizeof end - 1) == 0;
+}
+
+static const or_chat_turn_t *last_question_of(const or_chat_turn_t *turns, size_t count,
+                                              bool with_results)
+{
+    while (count > 0 && (!or_chat_is_role(&turns[count - 1], "user") ||
+                         (!with_results && is_written_result(&turns[count - 1])))) {
+        count--;
+    }
+    return count > 0 ? &turns[count - 1] : NULL;
+}
+
 or_status_t or_chat_tokenize_tools(const or_chat_t *chat, const or_chat_toolbox_t *toolbox,
                                    const or_vocab_t *vocab, uint32_t thinking,
                                    const or_chat_turn_t *turns, size_t count, int32_t **ids_p,
                                    size_t *count_p)
 {
-    or_chat_talk_t talk = {.toolbox = toolbox, .turns = turns, .count = count};
-    or_chat_writer_t writer = {.vocab = vocab, .thinking = thinking};
+    or_chat_talk_t talk = {.toolbox = toolbox,
+                           .turns = turns,
+                           .count = count,
+                           .last_question = last_question_of(turns, count, true),
+                           .last_asked = last_question_of(turns, count, false)};
+    const size_t bytes_max = toolbox != NULL ? toolbox->bytes_max : 0;
+    or_chat_writer_t writer = {.vocab = vocab,
+                               .thinking = thinking,
+                               .tool_bytes_max =
+                                   bytes_max > 0 ? bytes_max : OR_CHAT_JSON_BYTES_MAX};
     or_status_t status = check_talk(chat, &talk, thinking);
     if (status == OR_OK) {
         status = write_talk(&writer, chat, &talk);

@@ -37,6 +37,8 @@ typedef struct {
         role; // "system", "user" or "assistant"; with a format of tools also "tool", whose content is a result
     const char *content;
     size_t length;
+    const char *thought; // of an assistant, apart from its content; NULL: in that, or none
+    size_t thought_length;
     const or_chat_call_t *calls; // of an assistant
     size_t call_count;
     const char *call_id; // of a tool: which call it answers; NULL: not said
@@ -74,6 +76,7 @@ typedef struct {
     const or_chat_tools_t *format;
     const char *tools;
     size_t tools_bytes;
+    size_t bytes_max; // of tools, calls and results in the prompt; 0: OR_CHAT_JSON_BYTES_MAX
 } or_chat_toolbox_t;
 
 // The same with tools. Also OR_ERR_INVALID: an order of calls and results, or ids, for which the format has no words.

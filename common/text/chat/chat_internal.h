@@ -90,7 +90,7 @@ typedef struct {
     int32_t *ids;   // the result
     size_t count;
     size_t ids_capacity;
-    size_t tool_bytes; // written of tools, calls and results
+    size_t tool_bytes, tool_bytes_max; // of tools, calls and results: written, and at most
 } or_chat_writer_t;
 
 // All fail with OR_ERR_NO_MEMORY.
@@ -113,9 +113,14 @@ typedef struct {
     char *owned; // NULL: nothing
 } or_chat_words_t;
 
-// The words of a turn as the family's template keeps them within this markup. OR_ERR_NO_MEMORY.
+// The words of a turn as the family's template keeps them within this markup. `whole`: no thoughts stand in them.
+// OR_ERR_NO_MEMORY.
 or_status_t or_chat_words(const or_chat_t *chat, const or_chat_turn_t *turn,
-                          const or_chat_markup_t *markup, or_chat_words_t *words);
+                          const or_chat_markup_t *markup, bool whole, or_chat_words_t *words);
+// The thought of an assistant's turn, which stands apart or before the words; borrowed from the turn. False: it has none.
+bool or_chat_thought(const or_chat_turn_t *turn, or_chat_words_t *thought);
+// Drop empty lines before words.
+void or_chat_drop_lines(or_chat_words_t *words);
 
 bool or_chat_is_role(const or_chat_turn_t *turn, const char *role);
 

@@ -210,7 +210,8 @@ bool or_chat_json_next(const or_chat_json_t *whole, size_t *at, or_chat_json_t *
 
 void or_chat_buffer_add(or_chat_buffer_t *buffer, const char *bytes, size_t count)
 {
-    buffer->failed = buffer->failed || buffer->length + count > OR_CHAT_JSON_BYTES_MAX ||
+    const size_t most = buffer->most > 0 ? buffer->most : OR_CHAT_JSON_BYTES_MAX;
+    buffer->failed = buffer->failed || buffer->length + count > most ||
                      !or_array_reserve(&buffer->bytes, &buffer->capacity, buffer->length, count, 1);
     if (!buffer->failed && count > 0) {
         memcpy(buffer->bytes + buffer->length, bytes, count);

@@ -33,7 +33,8 @@ bool or_chat_json_next(const or_chat_json_t *whole, size_t *at, or_chat_json_t *
 typedef struct {
     char *bytes;
     size_t length, capacity;
-    bool failed; // for want of memory, or at OR_CHAT_JSON_BYTES_MAX
+    size_t most; // bytes; 0: OR_CHAT_JSON_BYTES_MAX
+    bool failed; // for want of memory or of room
 } or_chat_buffer_t;
 void or_chat_buffer_add(or_chat_buffer_t *buffer, const char *bytes, size_t count);
 

@@ -90,6 +90,7 @@ static or_status_t pass_mark(or_chat_reader_t *reader, int mark, or_chat_take_t 
     const or_chat_mark_t kind = reader->marks[mark].kind;
     take_mark(reader, kind);
     reader->bare = false;
+    reader->fresh = reader->fresh && !is_of_call(kind);
     return is_of_call(kind) ? take(context, OR_CHAT_CALL, text, strlen(text)) : OR_OK;
 }
 
@@ -183,27 +184,32 @@ static or_status_t take_header(or_chat_reader_t *reader, char byte, or_chat_take
     return status == OR_OK ? take(context, OR_CHAT_ANSWER, &byte, 1) : status;
 }
 
-// Text that is no part of a mark.
-static or_status_t take_text(or_chat_reader_t *reader, const char *bytes, size_t count,
-                             or_chat_take_t take, void *context)
+// The part that a byte belongs to. White space before a call without a mark is the call's, and we do not know yet whether one
+// follows.
+static or_chat_part_t part_of(or_chat_reader_t *reader, char byte)
 {
-    or_status_t status = OR_OK;
-    size_t at = 0;
-    while (status == OR_OK && at < count && reader->part == OR_CHAT_HEADER) {
-        status = take_header(reader, bytes[at++], take, context);
+    if (reader->bare && is_space(byte)) {
+        return OR_CHAT_CALL;
     }
-    while (reader->fresh && at < count && is_space(bytes[at])) {
-        at++;
+    if (reader->bare && byte == '{') {
+        reader->part = OR_CHAT_CALL;
     }
-    if (status != OR_OK || at == count) {
-        return status;
+    reader->bare = false;
+    return reader->part;
+}
+
+// A byte that is no part of a mark.
+static or_status_t take_byte(or_chat_reader_t *reader, char byte, or_chat_take_t take,
+                             void *context)
+{
+    if (reader->part == OR_CHAT_HEADER) {
+        return take_header(reader, byte, take, context);
+    }
+    if (reader->fresh && is_space(byte)) {
+        return OR_OK;
     }
     reader->fresh = false;
-    if (reader->bare && !is_space(bytes[at])) {
-        reader->bare = false;
-        reader->part = bytes[at] == '{' ? OR_CHAT_CALL : reader->part;
-    }
-    return take(context, reader->part, bytes + at, count - at);
+    return take(context, part_of(reader, byte), &byte, 1);
 }
 
 // The mark that is text and stands at the beginning of `bytes`, or -1. *may: a longer text could be one.
@@ -236,7 +242,7 @@ static or_status_t take_held(or_chat_reader_t *reader, or_chat_take_t take, void
         }
         size_t used = mark >= 0 ? strlen(reader->marks[mark].text) : 1;
         status = mark >= 0 ? pass_mark(reader, mark, take, context)
-                           : take_text(reader, reader->held, 1, take, context);
+                           : take_byte(reader, reader->held[0], take, context);
         reader->held_bytes -= used;
         memmove(reader->held, reader->held + used, reader->held_bytes);
     }
@@ -247,7 +253,7 @@ static or_status_t release_held(or_chat_reader_t *reader, or_chat_take_t take, v
 {
     or_status_t status = OR_OK;
     for (size_t i = 0; status == OR_OK && i < reader->held_bytes; i++) {
-        status = take_text(reader, reader->held + i, 1, take, context);
+        status = take_byte(reader, reader->held[i], take, context);
     }
     reader->held_bytes = 0;
     return status;

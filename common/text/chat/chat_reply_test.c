@@ -145,6 +145,8 @@ static const struct {
 } calling[] = {
     {"qwen3", "qwen3", "<think>\n<tool_call>\n</think>\n\nSo: <tool_call>a</tool_call>\nb",
      "<tool_call>\n", "So: \nb", "<tool_call>a</tool_call>"},
+    {"qwen3", "qwen3", "<think></think>\n<tool_call>\n a</tool_call>\nb", "", "\nb",
+     "<tool_call>\n a</tool_call>"},
     {"qwen3", "qwen3", "<tool_call>a</think><think></tool_call><tool_call>b</tool_call> ", "", " ",
      "<tool_call>a</think><think></tool_call><tool_call>b</tool_call>"},
     {"qwen3", "qwen3", "a</tool_call> <tool", "", "a</tool_call> <tool", ""},
@@ -153,7 +155,9 @@ static const struct {
     {"qwq", "qwq", "Hm</think>\n<tool_call>a", "Hm", "", "<tool_call>a"},
     {"chatml", "qwen2.5", " <tool_call>a</tool_call>{", "", " {", "<tool_call>a</tool_call>"},
     {"llama3.1", "llama3.1", "{\"a\"} b", "", "", "{\"a\"} b"},
-    {"llama3.1", "llama3.1", " \n{", "", " \n", "{"},
+    {"llama3.1", "llama3.1", " \n{", "", "", " \n{"}, // white space that may stand before a call
+    {"llama3.1", "llama3.1", "\na \n{", "", "a \n{", "\n"},
+    {"llama3.1", "llama3.1", "\n", "", "", "\n"},
     {"llama3.1", "llama3.1", "a {", "", "a {", ""},
     {"llama3.1", "llama3.1", "a <|python_tag|>{", "", "a ", "<|python_tag|>{"},
     {"mistral-tekken", "mistral-nemo", "a[TOOL_CALLS][b]", "", "a", "[TOOL_CALLS][b]"},

@@ -76,7 +76,8 @@ const or_chat_tools_t or_chat_tool_forms[] = {
      .marks = {HERMES_MARKS},
      HERMES_LIST,
      .calls = {HERMES_CALLS},
-     HERMES_RESULTS},
+     HERMES_RESULTS,
+     .thought = {.before = "<think>\n", .after = "\n</think>\n\n"}},
     {.name = "llama3.1",
      .family = "llama3.1",
      .marks = {"{\"name\": function name, \"parameters\": dictionary of argument name and its "

@@ -50,6 +50,26 @@ const char *or_chat_tools_name(const or_chat_tools_t *format)
     return format->name;
 }
 
+static bool is_spelled(const char *mark, const char *text, size_t length)
+{
+    return mark != NULL && strlen(mark) == length && memcmp(mark, text, length) == 0;
+}
+
+bool or_chat_tools_is_mark(const or_chat_tools_t *format, const char *text, size_t length)
+{
+    bool is_mark = is_spelled(format->reads.begin, text, length) ||
+                   is_spelled(format->reads.end, text, length);
+    for (size_t i = 0; i < OR_CALLS_INNER_MAX; i++) {
+        is_mark = is_mark || is_spelled(format->reads.inner[i], text, length);
+    }
+    return is_mark;
+}
+
+size_t or_chat_tools_calls_max(const or_chat_tools_t *format)
+{
+    return format->calls.most;
+}
+
 bool or_chat_is_call_name(const char *name, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -151,17 +171,17 @@ static bool is_sign(char c)
            (c >= OR_TOOLS_ID[0] && c <= OR_TOOLS_ANSWERED[0]);
 }
 
-// Indents make much of little: all fields of a prompt together have a bound.
+// Indents make much of little: all that is written of tools has a bound.
 static or_status_t write_field(or_chat_writer_t *writer, char sign, const fields_t *fields)
 {
-    or_chat_buffer_t field = {0};
+    or_chat_buffer_t field = {.most = writer->tool_bytes_max};
     put_field(sign, fields, &field);
     writer->tool_bytes += field.length;
-    const bool is_large = field.failed || writer->tool_bytes > OR_CHAT_JSON_BYTES_MAX;
+    const bool is_large = field.failed || writer->tool_bytes > writer->tool_bytes_max;
     or_status_t status =
         is_large
             ? or_fail(OR_ERR_INVALID, "tools, calls and results take over %zu bytes of the prompt",
-                      OR_CHAT_JSON_BYTES_MAX)
+                      writer->tool_bytes_max)
             : or_chat_write_content(writer, field.bytes, field.length);
     free(field.bytes);
     return status;
@@ -177,6 +197,7 @@ static or_status_t write_pattern(or_chat_writer_t *writer, const char *pattern,
         while (*end != '\0' && !is_sign(*end)) {
             end++;
         }
+        writer->tool_bytes += (size_t)(end - at);
         status = or_chat_write_markup_of(writer, at, (size_t)(end - at));
         if (status == OR_OK && *end != '\0') {
             status = write_field(writer, *end++, fields);
@@ -199,13 +220,9 @@ bool or_chat_tools_precede(const or_chat_talk_t *talk, const or_chat_turn_t *tur
     if (!or_chat_tools_are_listed(talk, OR_TOOLS_BEFORE_LAST) || !or_chat_is_role(turn, "user")) {
         return false;
     }
-    size_t last = talk->count - 1;
-    while (!or_chat_is_role(&talk->turns[last], "user")) {
-        last--;
-    }
-    return turn->length == talk->turns[last].length &&
-           (turn->length == 0 ||
-            memcmp(turn->content, talk->turns[last].content, turn->length) == 0);
+    const or_chat_turn_t *last = talk->last_question;
+    return turn->length == last->length &&
+           (turn->length == 0 || memcmp(turn->content, last->content, turn->length) == 0);
 }
 
 or_status_t or_chat_tools_write_list(or_chat_writer_t *writer, const or_chat_talk_t *talk)
@@ -244,17 +261,14 @@ or_status_t or_chat_tools_write_calls(or_chat_writer_t *writer, or_chat_talk_t *
     return status == OR_OK ? write_pattern(writer, format->calls.after, &fields) : status;
 }
 
-// The call with this number in the whole conversation; NULL: there are not so many before `end`.
-static const or_chat_call_t *call_of_number(const or_chat_talk_t *talk, const or_chat_turn_t *end,
-                                            size_t number)
+// The next call that no result has answered. There is one: or_chat_tools_check has counted.
+static const or_chat_call_t *answered_next(or_chat_talk_t *talk)
 {
-    for (const or_chat_turn_t *turn = talk->turns; turn < end; turn++) {
-        if (number < turn->call_count) {
-            return &turn->calls[number];
-        }
-        number -= turn->call_count;
+    while (talk->answered.call == talk->turns[talk->answered.turn].call_count) {
+        talk->answered.turn++;
+        talk->answered.call = 0;
     }
-    return NULL;
+    return &talk->turns[talk->answered.turn].calls[talk->answered.call++];
 }
 
 or_status_t or_chat_tools_write_result(or_chat_writer_t *writer, or_chat_talk_t *talk,
@@ -263,10 +277,8 @@ or_status_t or_chat_tools_write_result(or_chat_writer_t *writer, or_chat_talk_t 
     const or_chat_tools_t *format = talk->toolbox->format;
     const bool first = turn == talk->turns || !or_chat_is_role(turn - 1, "tool");
     const bool last = turn + 1 == talk->turns + talk->count || !or_chat_is_role(turn + 1, "tool");
-    const fields_t fields = {.id = turn->call_id,
-                             .result = turn,
-                             .number = talk->results,
-                             .call = call_of_number(talk, turn, talk->results)};
+    const fields_t fields = {
+        .id = turn->call_id, .result = turn, .number = talk->results, .call = answered_next(talk)};
     talk->results++;
     or_status_t status = first ? write_pattern(writer, format->results.before, &fields) : OR_OK;
     status = status == OR_OK ? write_pattern(writer, format->results.each, &fields) : status;

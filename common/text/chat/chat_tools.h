@@ -18,6 +18,10 @@ const or_chat_tools_t *or_chat_tools_of_model(const or_gguf_t *gguf, const or_ch
 // The format by name; NULL: there is none.
 const or_chat_tools_t *or_chat_tools_by_name(const char *name);
 const char *or_chat_tools_name(const or_chat_tools_t *format);
+// Is this the spelling of a mark of calls?
+bool or_chat_tools_is_mark(const or_chat_tools_t *format, const char *text, size_t length);
+// The calls that a message may have; 0: any number.
+size_t or_chat_tools_calls_max(const or_chat_tools_t *format);
 
 // May a function be called so? Letters, digits and "_-.", which need no quoting in any format.
 bool or_chat_is_call_name(const char *name, size_t length);

@@ -62,6 +62,11 @@ struct or_chat_tools {
         const char *before, *each, *after;
     } results;
     size_t id_bytes; // of ids; 0: any
+    // A thought that an assistant had behind the last question: what stands around it before the words, which begin without
+    // empty lines then. Each NULL: it goes as all others.
+    struct {
+        const char *before, *after;
+    } thought;
     // Calls in an answer. Each mark is a token where the vocabulary has it.
     struct {
         or_calls_kind_t kind;
@@ -82,7 +87,12 @@ typedef struct {
     const or_chat_toolbox_t *toolbox; // NULL: there are none
     const or_chat_turn_t *turns;
     size_t count;
-    size_t calls, results; // written so far
+    const or_chat_turn_t *last_question; // the last of the user's; NULL: there is none
+    const or_chat_turn_t *last_asked;    // the same, but for those that are written as results are
+    size_t calls, results;               // written so far
+    struct {
+        size_t turn, call;
+    } answered; // behind the last call with a result
 } or_chat_talk_t;
 
 // OR_ERR_INVALID for what the format has no words for.

@@ -46,7 +46,7 @@ static void drop_spaces_before(or_chat_words_t *words)
     }
 }
 
-static void drop_lines(or_chat_words_t *words)
+void or_chat_drop_lines(or_chat_words_t *words)
 {
     while (words->length > 0 && words->text[0] == '\n') {
         drop_before(words, 1);
@@ -65,7 +65,7 @@ static void drop_thoughts(or_chat_words_t *words, or_chat_thoughts_t kind)
         any = true;
     }
     if (any && kind == OR_CHAT_THOUGHTS_GO_LINES) {
-        drop_lines(words);
+        or_chat_drop_lines(words);
     } else if (any && kind == OR_CHAT_THOUGHTS_GO_SPACES) {
         drop_spaces_before(words);
         drop_spaces_behind(words);
@@ -96,11 +96,11 @@ static or_status_t cut_thoughts(const or_chat_reply_t *reply, or_chat_words_t *w
 }
 
 or_status_t or_chat_words(const or_chat_t *chat, const or_chat_turn_t *turn,
-                          const or_chat_markup_t *markup, or_chat_words_t *words)
+                          const or_chat_markup_t *markup, bool whole, or_chat_words_t *words)
 {
     or_status_t status = OR_OK;
     *words = (or_chat_words_t){.text = turn->content, .length = turn->length};
-    if (strcmp(turn->role, "assistant") == 0 && words->length > 0) {
+    if (strcmp(turn->role, "assistant") == 0 && words->length > 0 && !whole) {
         switch (chat->thoughts) {
         case OR_CHAT_THOUGHTS_STAY:
             break;
@@ -115,7 +115,7 @@ or_status_t or_chat_words(const or_chat_t *chat, const or_chat_turn_t *turn,
         }
     }
     if (markup->drops_lines) {
-        drop_lines(words);
+        or_chat_drop_lines(words);
     }
     if (markup->drops_spaces) {
         drop_spaces_before(words);
@@ -124,4 +124,33 @@ or_status_t or_chat_words(const or_chat_t *chat, const or_chat_turn_t *turn,
         drop_spaces_behind(words);
     }
     return status;
+}
+
+static void drop_lines_around(or_chat_words_t *words)
+{
+    or_chat_drop_lines(words);
+    while (words->length > 0 && words->text[words->length - 1] == '\n') {
+        words->length--;
+    }
+}
+
+bool or_chat_thought(const or_chat_turn_t *turn, or_chat_words_t *thought)
+{
+    static const char begin[] = "<think>", end[] = "</think>";
+    if (turn->thought != NULL) {
+        *thought = (or_chat_words_t){.text = turn->thought, .length = turn->thought_length};
+        drop_lines_around(thought);
+        return turn->thought_length > 0;
+    }
+    const char *found =
+        turn->length > 0 ? memmem(turn->content, turn->length, end, sizeof end - 1) : NULL;
+    if (found == NULL) {
+        return false;
+    }
+    *thought = (or_chat_words_t){.text = turn->content, .length = (size_t)(found - turn->content)};
+    while ((found = memmem(thought->text, thought->length, begin, sizeof begin - 1)) != NULL) {
+        drop_before(thought, (size_t)(found + sizeof begin - 1 - thought->text));
+    }
+    drop_lines_around(thought);
+    return thought->length > 0;
 }

@@ -119,7 +119,7 @@ static void find_turn_ends(or_vocab_t *vocab)
     // A format is that of a vocabulary with both of `marks`. The last one is of all others.
     static const struct {
         const char *marks[2];
-        const char *ends[9];
+        const char *ends[10];
     } formats[] = {
         // In gpt-oss's format, harmony, <|end|> closes one of several messages of a turn: the answer follows the
         // reasoning.
@@ -129,7 +129,7 @@ static void find_turn_ends(or_vocab_t *vocab)
         // GigaChat closes each message, and the name of who writes it, in its own way.
         {{"<|role_sep|>", "<|message_sep|>"}, {"<|message_sep|>"}},
         {{NULL},
-         {"<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<turn|>",
+         {"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>", "<turn|>",
           "<|END_OF_TURN_TOKEN|>", "<|end_of_sentence|>", "[|endofturn|]"}},
     };
     size_t i = 0;

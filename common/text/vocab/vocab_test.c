@@ -123,13 +123,16 @@ static void turns_end_as_their_formats_say(void **state)
                                           {"<|role_sep|>", 0, 3},
                                           {"<|message_sep|>", 0, 3},
                                           {"[|assistant|]", 0, 3},
-                                          {"[|endofturn|]", 0, 3}};
+                                          {"[|endofturn|]", 0, 3},
+                                          {"<|start_header_id|>", 0, 3},
+                                          {"<|end_header_id|>", 0, 3},
+                                          {"<|eom_id|>", 0, 3}};
     static const struct {
         uint32_t first, count;
-        int32_t end;                           // among these
-    } vocabularies[] = {{0, 3, 2}, {2, 3, 2}}; // GigaChat's, and EXAONE's
+        int32_t end;                                      // among these
+    } vocabularies[] = {{0, 3, 2}, {2, 3, 2}, {5, 3, 2}}; // GigaChat's, EXAONE's, and Llama's
     static const char *const none[] = {""};
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof vocabularies / sizeof *vocabularies; i++) {
         or_vocab_t *vocab = NULL;
         assert_int_equal(test_make_byte_level(tokens + vocabularies[i].first, vocabularies[i].count,
                                               none, 0, "gpt-4o", &vocab),

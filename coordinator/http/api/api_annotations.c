@@ -208,15 +208,30 @@ static bool add_origins(or_api_choice_t *choice, const or_generate_delta_t *delt
     return true;
 }
 
+// The spelling of a mark of calls that prints nothing: the answer spells it out. NULL: the token is none.
+static const char *silent_mark(const or_api_head_t *head, uint32_t id, size_t *length)
+{
+    uint32_t count;
+    const char *piece = or_vocab_piece(head->vocab, (int32_t)id, &count);
+    *length = count;
+    return head->request->tools != NULL && or_vocab_widths(head->vocab)[id] == 0 &&
+                   or_chat_tools_is_mark(head->request->tools, piece, count)
+               ? piece
+               : NULL;
+}
+
 // A token as the text has it: up to the text's end. In a conversation marks around thoughts, and white space behind them,
 // are no text: the token has the bytes up to its end.
 static json_t *origin_object(const or_api_head_t *head, or_api_choice_t *choice,
                              const struct or_api_origin *origin, uint64_t text_end)
 {
-    char room_for[OR_DETOK_ROOM(256)], *text = room_for;
-    size_t length = 0;
-    if (or_vocab_widths(choice->detok.vocab)[origin->id] <= 256) {
-        length = or_detok_push(&choice->detok, (int32_t)origin->id, text);
+    char room_for[OR_DETOK_ROOM(256)];
+    size_t length;
+    const char *text = silent_mark(head, origin->id, &length);
+    if (text == NULL) {
+        const bool fits = or_vocab_widths(choice->detok.vocab)[origin->id] <= 256;
+        length = fits ? or_detok_push(&choice->detok, (int32_t)origin->id, room_for) : 0;
+        text = room_for;
     }
     uint64_t own = origin->end > choice->told_bytes ? origin->end - choice->told_bytes : 0;
     if (head->request->chat && length > own) {

@@ -225,13 +225,18 @@ static bool read_content(void *into, const char *param, const json_t *value,
     return turn->message->content != NULL;
 }
 
-// What an assistant thought before it answered, which clients send back: no template wants that of an earlier turn.
-static bool drop_thought(void *into, const char *param, const json_t *value,
+// What an assistant thought before it answered, which clients send back. Templates want that behind the last question only, where
+// tools were called.
+static bool read_thought(void *into, const char *param, const json_t *value,
                          or_api_problem_t *problem)
 {
-    (void)into;
-    return json_is_string(value) ||
-           or_api_refuse(problem, 400, NULL, param, "'%s' must be a string.", param);
+    const turn_t *turn = into;
+    if (!json_is_string(value)) {
+        return or_api_refuse(problem, 400, NULL, param, "'%s' must be a string.", param);
+    }
+    turn->turn->thought = (const char *)or_api_keep_text(turn->request, value, problem);
+    turn->turn->thought_length = json_string_length(value);
+    return turn->turn->thought != NULL;
 }
 
 static bool read_calls(void *into, const char *param, const json_t *value,
@@ -266,8 +271,8 @@ static const or_api_field_t message_fields[] = {
     {"tool_calls", OR_API_OWN, .read = read_calls},
     {"tool_call_id", OR_API_OWN, .read = read_call_id},
     {"function_call", OR_API_ONLY, .only = "[]"},
-    {"reasoning_content", OR_API_OWN, .read = drop_thought},
-    {"reasoning", OR_API_OWN, .read = drop_thought},
+    {"reasoning_content", OR_API_OWN, .read = read_thought},
+    {"reasoning", OR_API_OWN, .read = read_thought},
     {0}};
 
 static bool has_role(const or_chat_message_t *message, const char *role)

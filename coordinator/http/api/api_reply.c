@@ -88,7 +88,7 @@ static bool take_text(const or_api_head_t *head, or_api_choice_t *choice,
     do {
         uint32_t end, call_end;
         bool is_thought = or_generate_delta_is_thought(delta, at, &end);
-        bool is_call = or_generate_delta_is_call(delta, at, &call_end);
+        bool is_call = or_generate_delta_is_call(delta, at, &call_end) && !is_thought;
         end = call_end < end ? call_end : end;
         size_t count = clean(choice, delta->text_bytes > 0 ? delta->text + at : NULL, end - at,
                              end < delta->text_bytes || ends, joined, piece);

@@ -442,8 +442,10 @@ static bool read_all(or_api_reading_t *reading, const json_t *body, or_api_probl
 bool or_api_request_parse(bool chat, const uint8_t *body, size_t bytes, const or_api_terms_t *terms,
                           or_api_request_t *request, or_api_problem_t *problem)
 {
-    or_api_reading_t reading = {
-        .terms = terms, .parameters = or_api_parameters_usual(), .made = {.chat = chat, .n = 1}};
+    or_api_reading_t reading = {.terms = terms,
+                                .body_bytes = bytes,
+                                .parameters = or_api_parameters_usual(),
+                                .made = {.chat = chat, .n = 1}};
     reading.made.generate = reading.parameters.request;
     json_t *root = or_api_body_parse(body, bytes, problem);
     if (root == NULL) {

@@ -8,6 +8,7 @@
 typedef struct {
     or_api_request_t made;
     const or_api_terms_t *terms;
+    size_t body_bytes;
     or_parameters_t parameters;    // those that a request has not as they are; names are the body's
     int64_t max_tokens;            // 0: not given, -1: until the end
     int64_t max_completion_tokens; // the same

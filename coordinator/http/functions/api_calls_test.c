@@ -8,7 +8,8 @@
 #include "coordinator/http/api/api_reply.h"
 #include "tests/support/test_support.h"
 
-static const test_token_t tokens[] = {{"<unk>", 0, 2}, {"<s>", 0, 3}, {"</s>", 0, 3}};
+static const test_token_t tokens[] = {{"<unk>", 0, 2}, {"<s>", 0, 3},          {"</s>", 0, 3},
+                                      {"a", -1, 1},    {"[TOOL_CALLS]", 0, 3}, {"b", -2, 1}};
 
 typedef struct {
     or_vocab_t *vocab;
@@ -22,8 +23,9 @@ static int setup(void **state)
 {
     static world_t world;
     world = (world_t){0};
-    assert_int_equal(
-        test_make_vocab(tokens, 3, TEST_WITH_UNKNOWN | TEST_WITH_BOS_EOS, &world.vocab), OR_OK);
+    assert_int_equal(test_make_vocab(tokens, sizeof tokens / sizeof *tokens,
+                                     TEST_WITH_UNKNOWN | TEST_WITH_BOS_EOS, &world.vocab),
+                     OR_OK);
     world.request = (or_api_request_t){.chat = true,
                                        .n = 1,
                                        .prompt_count = 1,
@@ -218,6 +220,62 @@ static void ids_and_the_number_of_calls(void **state)
     assert_string_equal(one.content, "");
 }
 
+// Behind so many calls the places of others are not noted: what is no call there is content, and a thought stays one.
+static void calls_are_found_without_their_places(void **state)
+{
+    world_t *world = *state;
+    static const char text[] = CALL("f") " so " CALL("g") "Hm." CALL("h");
+    const uint64_t thought = sizeof CALL("f") + sizeof CALL("g") + 2;
+    const uint64_t places[] = {0}, thoughts[] = {thought, thought + 3};
+    heard_t heard = {0};
+    uint64_t changes[8];
+    or_generate_delta_t all = delta_of(text, 0, sizeof text - 1, true, changes);
+    all.call_changes = places;
+    all.call_change_count = 1;
+    all.part_changes = thoughts;
+    all.part_change_count = 2;
+    or_api_choice_init(&world->choice, &world->head, 0);
+    hear(world, &all, &heard);
+    or_api_choice_fini(&world->choice);
+    assert_string_equal(heard.content, "so ");
+    assert_string_equal(heard.names, "fgh");
+}
+
+// A mark that prints nothing is the text of its token, as the answer spells it out.
+static void marks_have_the_origins_of_their_tokens(void **state)
+{
+    world_t *world = *state;
+    static const uint32_t ids[] = {3, 1, 4, 5};
+    static const uint64_t ends[] = {1, 1, 13, 14};
+    static const uint8_t origins[] = {0, 1, 1, 0};
+    uint64_t changes[] = {1};
+    or_generate_delta_t all = {.text = (const uint8_t *)"a[TOOL_CALLS]b",
+                               .text_bytes = 14,
+                               .call_changes = changes,
+                               .call_change_count = 1,
+                               .tokens = ids,
+                               .token_ends = ends,
+                               .origins = origins,
+                               .count = 4,
+                               .token_end_count = 4,
+                               .origin_count = 4,
+                               .finish = OR_FINISH_STOP,
+                               .arith_id = "canonical-2"};
+    world->request.details = true;
+    world->request.tools = or_chat_tools_by_name("mistral-nemo");
+    or_api_choice_init(&world->choice, &world->head, 0);
+    assert_int_equal(or_api_gather(&world->head, &world->choice, &all), OR_OK);
+    size_t bytes;
+    char *text = or_api_whole(&world->head, &world->choice, 1, &bytes);
+    assert_non_null(text);
+    assert_non_null(strstr(text, "[{\"id\":3,\"text\":\"a\",\"drafted\":false},"
+                                 "{\"id\":1,\"text\":\"\",\"drafted\":true},"
+                                 "{\"id\":4,\"text\":\"[TOOL_CALLS]\",\"drafted\":true},"
+                                 "{\"id\":5,\"text\":\"b\",\"drafted\":false}]"));
+    free(text);
+    or_api_choice_fini(&world->choice);
+}
+
 // Text that waits for the end of a call does so up to a bound. Then it is text, and so is all that follows in it.
 static void a_call_that_is_too_long_is_text(void **state)
 {
@@ -252,6 +310,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(calls_are_the_same_wherever_the_text_is_cut, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(ids_and_the_number_of_calls, setup, teardown),
+        cmocka_unit_test_setup_teardown(calls_are_found_without_their_places, setup, teardown),
+        cmocka_unit_test_setup_teardown(marks_have_the_origins_of_their_tokens, setup, teardown),
         cmocka_unit_test_setup_teardown(a_call_that_is_too_long_is_text, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,11 @@
 #include "common/text/chat/chat_json.h"
 #include "coordinator/http/api/api_request_internal.h"
 
+// Of a prompt, tools may take so many bytes for each of the body's, and some more: a small body is handled on the thread that
+// writes everybody's streams, and indents or many questions of the same words would make megabytes of it.
+#define GROWTH_MAX 8u
+#define SMALL_BYTES ((size_t)64 << 10)
+
 // Does the model have a format of tools?
 static bool has_format(const or_api_terms_t *terms, const char *param, or_api_problem_t *problem)
 {
@@ -304,7 +309,10 @@ static bool write_out(or_api_reading_t *reading, const or_chat_toolbox_t *toolbo
 
 bool or_api_settle_tools(or_api_reading_t *reading, or_api_problem_t *problem)
 {
-    or_chat_toolbox_t toolbox = {.format = reading->terms->tools};
+    const size_t grown = GROWTH_MAX * reading->body_bytes + SMALL_BYTES;
+    or_chat_toolbox_t toolbox = {
+        .format = reading->terms->tools,
+        .bytes_max = grown < OR_CHAT_JSON_BYTES_MAX ? grown : OR_CHAT_JSON_BYTES_MAX};
     const bool listed = reading->tools != NULL && !reading->calls_nothing;
     if (!listed && !reading->speaks_of_tools) {
         return true;
@@ -316,6 +324,9 @@ bool or_api_settle_tools(or_api_reading_t *reading, or_api_problem_t *problem)
     if (listed) {
         toolbox.tools = list;
         toolbox.tools_bytes = or_chat_json_length(list, strlen(list));
+        // An answer has no more calls than can be sent back.
+        reading->made.one_call =
+            reading->made.one_call || or_chat_tools_calls_max(toolbox.format) == 1;
         reading->made.tools = toolbox.format;
         reading->made.generate.calls = or_chat_tools_name(toolbox.format);
     }

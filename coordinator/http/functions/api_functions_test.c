@@ -57,9 +57,11 @@ static void assert_refused(world_t *world, bool chat, const char *body, unsigned
 }
 
 #define ASKED "{\"role\": \"user\", \"content\": \"a\"}"
-#define CALLED(call)                                                                               \
-    "{\"messages\": [" ASKED                                                                       \
-    ", {\"role\": \"assistant\", \"content\": null, \"tool_calls\": [" call                        \
+#define CALLED(call) MADE("", call)
+#define THOUGHT(call) MADE("\"reasoning_content\": \"Hm.\", ", call)
+#define MADE(more, call)                                                                           \
+    "{\"messages\": [" ASKED ", {\"role\": \"assistant\", " more                                   \
+    "\"content\": null, \"tool_calls\": [" call                                                    \
     "]}, {\"role\": \"tool\", \"tool_call_id\": \"1\", \"name\": \"f\", \"content\": \"b\"}]}"
 #define CALL(arguments)                                                                            \
     "{\"id\": \"1\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": "      \
@@ -93,7 +95,11 @@ static void tools_become_a_prompt(void **state)
     assert_true(world->request.prompts[0].count > 300 && !world->request.one_call);
     // Without tools to call, what was called is written out all the same.
     assert_true(parse(world, true, CALLED(CALL(" {\\\"a\\\": 1}\\n"))));
-    assert_true(world->request.prompts[0].count > 50 && world->request.tools == NULL);
+    const uint32_t called = world->request.prompts[0].count;
+    assert_true(called > 50 && world->request.tools == NULL);
+    assert_true(parse(world, true, THOUGHT(CALL(" {\\\"a\\\": 1}\\n"))));
+    assert_int_equal(world->request.prompts[0].count - called,
+                     sizeof "<think>\nHm.\n</think>\n\n" - 1);
     assert_null(world->request.generate.calls);
     assert_string_equal(world->request.generate.reader, "qwen3");
     assert_true(parse(world, true, CALLED(CALL(""))));
@@ -162,15 +168,24 @@ static void wrong_tools_are_named(void **state)
                    "messages[0].role");
 }
 
-// Llama's template indents what tools have: much is made of little.
-static void tools_that_take_much_are_refused(void **state)
+// Where a message can be sent back with one call only, no answer has more.
+static void calls_that_cannot_be_sent_back_are_left_out(void **state)
 {
-    enum { COUNT = 300, DEPTH = 50, NUMBERS = 100 };
     world_t *world = *state;
-    char *body = malloc((size_t)COUNT * 512 + 512);
+    world->terms.tools = or_chat_tools_by_name("llama3.1");
+    assert_int_equal(or_chat_by_name("llama3.1", &world->terms.chat), OR_OK);
+    assert_true(parse(world, true, TOOLS("{\"function\": {\"name\": \"f\"}}")));
+    assert_true(world->request.one_call);
+}
+
+// A body with so many tools, each of them deep.
+static char *make_deep(size_t count)
+{
+    enum { DEPTH = 50, NUMBERS = 100 };
+    char *body = malloc(count * 512 + 512);
     assert_non_null(body);
     size_t length = (size_t)sprintf(body, "{\"messages\": [" ASKED "], \"tools\": [");
-    for (size_t i = 0; i < COUNT; i++) {
+    for (size_t i = 0; i < count; i++) {
         length += (size_t)sprintf(
             body + length,
             "%s{\"function\": {\"name\": \"f\", \"parameters\": {\"a\": ", i > 0 ? "," : "");
@@ -184,11 +199,57 @@ static void tools_that_take_much_are_refused(void **state)
         length += (size_t)sprintf(body + length, "}}}");
     }
     sprintf(body + length, "]}");
+    return body;
+}
+
+static void assert_takes_much(world_t *world, const char *body, size_t most)
+{
+    char sentence[64];
+    snprintf(sentence, sizeof sentence, "take over %zu bytes", most);
+    assert_refused(world, true, body, 400, "messages");
+    assert_non_null(strstr(world->problem.message, sentence));
+}
+
+// Llama's template indents what tools have: much is made of little.
+static void deep_tools_take_much(void **state)
+{
+    static const size_t counts[] = {20, 300, 1500};
+    world_t *world = *state;
     world->terms.tools = or_chat_tools_by_name("llama3.1");
     assert_int_equal(or_chat_by_name("llama3.1", &world->terms.chat), OR_OK);
-    assert_refused(world, true, body, 400, "messages");
-    assert_non_null(strstr(world->problem.message, "take over 4194304 bytes"));
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        char *body = make_deep(counts[i]);
+        const size_t grown = 8 * strlen(body) + 65536;
+        assert_takes_much(world, body, grown < 4194304 ? grown : 4194304);
+        free(body);
+    }
+    char *body = make_deep(1);
+    assert_true(parse(world, true, body));
     free(body);
+}
+
+// Mistral's lists the tools before each question that has the words of the last.
+static void a_list_at_each_question_takes_much(void **state)
+{
+    enum { COUNT = 200, BYTES = 16384 };
+    world_t *world = *state;
+    char body[BYTES];
+    size_t length = (size_t)sprintf(body, "{\"tools\": [");
+    for (size_t i = 0; i < COUNT / 4; i++) {
+        length +=
+            (size_t)sprintf(body + length, "%s{\"function\": {\"name\": \"f\"}}", i > 0 ? "," : "");
+    }
+    length += (size_t)sprintf(body + length, "], \"messages\": [");
+    for (size_t i = 0; i < COUNT; i++) {
+        length += (size_t)sprintf(body + length, "%s" ASKED, i > 0 ? "," : "");
+        if (i + 1 < COUNT) {
+            length += (size_t)sprintf(body + length, ",{\"role\":\"assistant\",\"content\":\"\"}");
+        }
+    }
+    sprintf(body + length, "]}");
+    world->terms.tools = or_chat_tools_by_name("mistral-nemo");
+    assert_int_equal(or_chat_by_name("mistral-tekken", &world->terms.chat), OR_OK);
+    assert_takes_much(world, body, 8 * strlen(body) + 65536);
 }
 
 int main(void)
@@ -196,7 +257,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(tools_become_a_prompt, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_tools_are_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(tools_that_take_much_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(calls_that_cannot_be_sent_back_are_left_out, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(deep_tools_take_much, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_list_at_each_question_takes_much, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
