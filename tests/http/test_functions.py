@@ -17,6 +17,7 @@ TOOLS = [{"type": "function", "function": {"name": "get_weather", "description":
 ASKED = [{"role": "user", "content": "How is the weather?"}]
 HERMES = ["<think>", "Hm.", "</think>", "\n\nLet me look.\n", "<tool_call>", '\n{"name": "get_weather", ', '"arguments": {"city": "Ro', 'me"}}\n', "</tool_call>"]
 NEMO = ["[TOOL_CALLS]", '[{"name": "get_weather", "arguments": {"city": "Rome"}}, ', '{"name": "now", "arguments": {}}]']
+LLAMA = ["\n\n", '{"name": "get_weather", ', '"parameters": {"city": "Rome"}}', "; ", '{"name": "now", "parameters": {}}']
 BROKEN = ["So: ", "<tool_call>", '{"name": "get_weather"}', "</tool_call>", " done"]
 
 
@@ -100,11 +101,27 @@ class Functions(unittest.TestCase):
         self.assertEqual(len(self.ask(cluster, tools=TOOLS, parallel_tool_calls=False)["message"]["tool_calls"]), 1)
         results = [{"role": "tool", "tool_call_id": call["id"], "content": "x"} for call in message["tool_calls"]]
         self.assertEqual(self.ask(cluster, [*ASKED, message, *results], tools=TOOLS)["finish_reason"], "tool_calls")
+        # The tokens of an answer have its text, marks spelled out.
+        status, _, answer = cluster.ask("POST", "/v1/chat/completions", {"messages": ASKED, "temperature": 0, "max_tokens": 100, "tools": TOOLS, "draft": {"details": True}})
+        self.assertEqual((status, "".join(token["text"] for token in answer["choices"][0]["outrider"]["tokens"])), (200, "".join(NEMO)))
         # Its template demands ids of nine characters.
         message["tool_calls"][0]["id"] = "call_1"
         status, _, answer = cluster.ask("POST", "/v1/chat/completions", {"messages": [*ASKED, message], "tools": TOOLS})
         self.assertEqual(status, 400)
         self.assertIn("9 characters", answer["error"]["message"])
+
+    def test_a_call_without_a_mark(self):
+        cluster = served(self, "meta-llama-Llama-3.1-8B-Instruct", LLAMA)
+        choice = self.ask(cluster, tools=TOOLS)
+        message = choice["message"]
+        self.assertEqual((message["content"], choice["finish_reason"]), (None, "tool_calls"))
+        # A message of this format has one call: with more it could not go back.
+        [call] = message["tool_calls"]
+        self.assertEqual(call["function"], {"name": "get_weather", "arguments": '{"city": "Rome"}'})
+        content, _, calls, _ = self.stream(cluster, tools=TOOLS)
+        self.assertEqual((content, [one["function"] for one in calls]), ("", [call["function"]]))
+        back = [*ASKED, message, {"role": "tool", "tool_call_id": call["id"], "content": "sunny"}]
+        self.assertEqual(self.ask(cluster, back, tools=TOOLS)["finish_reason"], "tool_calls")
 
     def test_what_is_no_call_is_text(self):
         cluster = served(self, "Qwen-Qwen2.5-7B-Instruct", BROKEN)
