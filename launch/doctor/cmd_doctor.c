@@ -42,22 +42,25 @@ static const or_option_program_t program = {
                 "  outrider doctor -md draft.gguf --connect tcp://10.0.0.1:5577",
 };
 
-// Convert a checkpoint. What is no folder is left to the check of the file.
-static bool resolve(or_doctor_t *doctor, char **path)
+// Convert a checkpoint. What is no folder is left to the check of the file; a folder that is no checkpoint has failed.
+static void resolve(or_doctor_t *doctor, const char *name, char **path)
 {
     if (or_checkpoint_resolve(path) == OR_OK) {
-        return true;
+        return;
     }
     or_doctor_begin_group(doctor, "models");
-    or_doctor_say(doctor, OR_CHECK_FAIL, "checkpoint", "see docs/models.md", "%s", or_error_text());
-    return false;
+    or_doctor_say(doctor, OR_CHECK_FAIL, name, "see docs/models.md", "%s", or_error_text());
+    free(*path);
+    *path = NULL;
 }
 
-// The demonstration pair, where it is; a machine without it is fine.
+// Return whether there is a model to look at. The demonstration pair, where it is; a machine without it is fine.
 static bool choose_models(or_doctor_t *doctor, config_t *config)
 {
     if (config->model != NULL || config->draft_model != NULL) {
-        return resolve(doctor, &config->model) && resolve(doctor, &config->draft_model);
+        resolve(doctor, "target file", &config->model);
+        resolve(doctor, "draft file", &config->draft_model);
+        return config->model != NULL || config->draft_model != NULL;
     }
     if (or_models_choose(&config->model, &config->draft_model, false) == OR_OK) {
         return true;

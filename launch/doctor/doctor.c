@@ -26,8 +26,9 @@ or_status_t or_doctor_init(or_doctor_t *doctor, bool json)
 
 void or_doctor_begin_group(or_doctor_t *doctor, const char *group)
 {
+    bool again = doctor->group != NULL && strcmp(doctor->group, group) == 0;
     doctor->group = group;
-    if (doctor->checks == NULL) {
+    if (doctor->checks == NULL && !again) {
         printf("%s\n", group);
         fflush(stdout);
     }
