@@ -211,54 +211,46 @@ static void calls_are_told_apart(void **state)
     }
 }
 
+// Write a text over and over; in its later half calls stay open, where calls are read.
+static void push_without_end(const char *text, const or_chat_tools_t *tools,
+                             or_completion_t *completion)
+{
+    const or_chat_t *chat = NULL;
+    int32_t *ids = NULL;
+    size_t count = 0;
+    assert_int_equal(or_chat_by_name("qwen3", &chat), OR_OK);
+    assert_int_equal(or_tokenize(vocab, text, strlen(text), OR_TOKENIZE_CONTINUES, &ids, &count),
+                     OR_OK);
+    assert_int_equal(
+        or_completion_init(completion, vocab, chat, tools, OR_THINKING_USUAL, false, NULL, 0),
+        OR_OK);
+    for (size_t i = 0; i < 100 * count; i++) {
+        bool stopped;
+        assert_int_equal(or_completion_push(completion, ids[i % count], &stopped), OR_OK);
+        assert_true(tools == NULL || i < 50 * count || completion->call_change_count % 2 == 1);
+    }
+    free(ids);
+}
+
 // A model that calls without end makes no list without end, and what it writes last may be a call.
 static void calls_have_no_end(void **state)
 {
     (void)state;
-    const or_chat_t *chat = NULL;
     or_completion_t completion;
-    int32_t *ids = NULL;
-    size_t count = 0;
-    static const char text[] = "<tool_call>a</tool_call>b";
-    assert_int_equal(or_chat_by_name("qwen3", &chat), OR_OK);
-    assert_int_equal(or_tokenize(vocab, text, sizeof text - 1, OR_TOKENIZE_CONTINUES, &ids, &count),
-                     OR_OK);
-    assert_int_equal(or_completion_init(&completion, vocab, chat, or_chat_tools_by_name("qwen3"),
-                                        OR_THINKING_USUAL, false, NULL, 0),
-                     OR_OK);
-    for (size_t i = 0; i < 100 * count; i++) {
-        bool stopped;
-        assert_int_equal(or_completion_push(&completion, ids[i % count], &stopped), OR_OK);
-        assert_true(i < 50 * count || completion.call_change_count % 2 == 1);
-    }
+    push_without_end("<tool_call>a</tool_call>b", or_chat_tools_by_name("qwen3"), &completion);
     assert_in_range(completion.call_change_count, 1, OR_PART_CHANGES_MAX);
     or_completion_fini(&completion);
-    free(ids);
 }
 
 // A model that changes its mind without end makes no list without end, and ends as one that answers.
 static void changes_have_an_end(void **state)
 {
     (void)state;
-    const or_chat_t *chat = NULL;
     or_completion_t completion;
-    int32_t *ids = NULL;
-    size_t count = 0;
-    static const char text[] = "<think>a</think>b";
-    assert_int_equal(or_chat_by_name("qwen3", &chat), OR_OK);
-    assert_int_equal(or_tokenize(vocab, text, sizeof text - 1, OR_TOKENIZE_CONTINUES, &ids, &count),
-                     OR_OK);
-    assert_int_equal(
-        or_completion_init(&completion, vocab, chat, NULL, OR_THINKING_USUAL, false, NULL, 0),
-        OR_OK);
-    for (size_t i = 0; i < 100 * count; i++) {
-        bool stopped;
-        assert_int_equal(or_completion_push(&completion, ids[i % count], &stopped), OR_OK);
-    }
+    push_without_end("<think>a</think>b", NULL, &completion);
     assert_int_equal(completion.change_count, OR_PART_CHANGES_MAX);
     assert_int_equal(OR_PART_CHANGES_MAX % 2, 0);
     or_completion_fini(&completion);
-    free(ids);
 }
 
 // A character whose bytes stand on both sides of a mark is none: each part has the bytes that came in it.
