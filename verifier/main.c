@@ -275,13 +275,10 @@ static or_cpus_t choose_cpus(const or_ranks_mpi_place_t *place)
 
 static or_status_t check_loading(const config_t *config, or_model_options_t *options)
 {
-    if (or_model_cache_type_parse(config->cache_type_k, &options->cache_type_k) != OR_OK) {
-        return or_fail(OR_ERR_INVALID, "-ctk/--cache-type-k: %s", or_error_text());
-    }
-    if (or_model_cache_type_parse(config->cache_type_v, &options->cache_type_v) != OR_OK) {
-        return or_fail(OR_ERR_INVALID, "-ctv/--cache-type-v: %s", or_error_text());
-    }
-    or_status_t status = or_packed_check_wish(config->packed, config->weights_memory);
+    or_status_t status =
+        or_model_cache_types_parse(config->cache_type_k, config->cache_type_v, options);
+    status =
+        status != OR_OK ? status : or_packed_check_wish(config->packed, config->weights_memory);
     status = status != OR_OK ? status : or_cpu_options_check(&config->cpus, "");
     return status != OR_OK ? status : or_gpu_options_check(&config->gpu, "");
 }

@@ -16,13 +16,22 @@
 #define ROWS_MOST 65536u
 #define KEPT_PART 128 // of a device's memory, about what a program's own kernels keep after a load
 
-or_status_t or_model_cache_type_parse(const char *name, or_kv_type_t *type)
+static or_status_t parse_cache_type(const char *option, const char *name, or_kv_type_t *type)
 {
-    if (strcmp(name, "auto") == 0) {
-        *type = OR_KV_BY_MODEL;
+    *type = OR_KV_BY_MODEL;
+    if (name == NULL || strcmp(name, "auto") == 0 || or_kv_type_parse(name, type) == OR_OK) {
         return OR_OK;
     }
-    return or_kv_type_parse(name, type);
+    return or_fail(OR_ERR_INVALID, "%s: %s", option, or_error_text());
+}
+
+or_status_t or_model_cache_types_parse(const char *keys, const char *values,
+                                       or_model_options_t *options)
+{
+    or_status_t status = parse_cache_type("-ctk/--cache-type-k", keys, &options->cache_type_k);
+    return status != OR_OK
+               ? status
+               : parse_cache_type("-ctv/--cache-type-v", values, &options->cache_type_v);
 }
 
 static or_kv_type_t cache_type(const or_model_t *model, or_kv_type_t asked)

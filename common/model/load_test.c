@@ -4,6 +4,8 @@
 // machine that runs this test has room for it.
 #include <stdio.h>
 
+#include <string.h>
+
 #include "common/base/version.h"
 #include "common/gguf/gguf_test_file.h"
 #include "common/model/model.h"
@@ -112,12 +114,17 @@ static void large_caches_are_halves(void **state)
 static void types_have_names(void **state)
 {
     (void)state;
-    or_kv_type_t type;
-    assert_int_equal(or_model_cache_type_parse("auto", &type), OR_OK);
-    assert_true(type == OR_KV_BY_MODEL);
-    assert_int_equal(or_model_cache_type_parse("q8_0", &type), OR_OK);
-    assert_int_equal(type, OR_KV_Q8_0);
-    assert_int_equal(or_model_cache_type_parse("q4_0", &type), OR_ERR_INVALID);
+    or_model_options_t options = {0};
+    assert_int_equal(or_model_cache_types_parse("auto", "q8_0", &options), OR_OK);
+    assert_true(options.cache_type_k == OR_KV_BY_MODEL);
+    assert_int_equal(options.cache_type_v, OR_KV_Q8_0);
+    assert_int_equal(or_model_cache_types_parse("f16", NULL, &options), OR_OK);
+    assert_int_equal(options.cache_type_k, OR_KV_F16);
+    assert_true(options.cache_type_v == OR_KV_BY_MODEL);
+    assert_int_equal(or_model_cache_types_parse("q4_0", "f32", &options), OR_ERR_INVALID);
+    assert_non_null(strstr(or_error_text(), "-ctk/--cache-type-k"));
+    assert_int_equal(or_model_cache_types_parse("f32", "q4_0", &options), OR_ERR_INVALID);
+    assert_non_null(strstr(or_error_text(), "-ctv/--cache-type-v"));
 }
 
 int main(void)

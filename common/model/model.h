@@ -109,8 +109,10 @@ or_kv_type_t or_model_cache_type(const or_model_shape_t *shape);
 // Return the bytes of K and V of one text of the model's full context, in that type, on the CPU with the usual options.
 // Passes of more rows need some more for layers with a window.
 uint64_t or_model_cache_bytes(const or_model_shape_t *shape);
-// Find a cache type by its name; "auto" is OR_KV_BY_MODEL. OR_ERR_INVALID, with those there are.
-or_status_t or_model_cache_type_parse(const char *name, or_kv_type_t *type);
+// Put the types that the options --cache-type-k and --cache-type-v name into *options. "auto" and NULL are OR_KV_BY_MODEL.
+// OR_ERR_INVALID, with the option and the types there are.
+or_status_t or_model_cache_types_parse(const char *keys, const char *values,
+                                       or_model_options_t *options);
 
 typedef struct {
     or_kv_sequence_t *sequence;

@@ -135,7 +135,8 @@ ALWAYS_INLINE void quantize_block(const float *x, float inverse, int8_t *quants,
 
 #include "kernels/vector/weights_body.h"
 
-// The place that a tile prefetches from while it computes: with each step, a cache line of each strip.
+// The place that a tile prefetches from while it computes: with each step, a cache line of each strip. It goes to the
+// second-level cache: the first has too few misses under way at a time to keep up with the memory (docs/decisions.md).
 typedef struct {
     const char *at;
     size_t step;
@@ -171,7 +172,7 @@ ALWAYS_INLINE void multiply_tile(const product_t *p, weights_t type, uint32_t m,
         __m512 weights[8];
 #pragma GCC unroll 8
         for (uint32_t c = 0; c < strips; c++) {
-            _mm_prefetch(next + c * next_apart, _MM_HINT_T0);
+            _mm_prefetch(next + c * next_apart, _MM_HINT_T1);
             weights[c] = load_weights(p, type, w + c * apart, i, first, c, &scales[c]);
         }
 #pragma GCC unroll 12
@@ -202,7 +203,7 @@ ALWAYS_INLINE fetch_t what_to_fetch(const product_t *p, weights_t type, uint32_t
                      apart};
 }
 
-#define WIDEST(rows) ((rows) == 1 ? 8u : (rows) <= 3 ? 4u : 2u)
+#define WIDEST(rows) ((rows) == 1 ? 8u : (rows) <= 4 ? 4u : 2u)
 #include "kernels/vector/tiles_body.h"
 
 #include "kernels/vector/vector_body.h"

@@ -83,15 +83,6 @@ static or_status_t check_ranks(uint32_t ranks, uint32_t stages)
                    ranks, stages);
 }
 
-static or_status_t check_type(const char *option, const char *name)
-{
-    or_kv_type_t type;
-    if (name != NULL && or_model_cache_type_parse(name, &type) != OR_OK) {
-        return or_fail(OR_ERR_INVALID, "%s: %s", option, or_error_text());
-    }
-    return OR_OK;
-}
-
 // Is the option given in words? A variable may be meant for workers that are started from the same shell.
 static bool is_given(const or_option_t *row, const or_cluster_models_t *models)
 {
@@ -140,10 +131,8 @@ or_status_t or_cluster_models_check(const or_cluster_models_t *models, const cha
     }
     or_status_t status = check_ranks(models->ranks, models->stages);
     if (status == OR_OK) {
-        status = check_type("-ctk/--cache-type-k", models->cache_type_k);
-    }
-    if (status == OR_OK) {
-        status = check_type("-ctv/--cache-type-v", models->cache_type_v);
+        or_model_options_t types;
+        status = or_model_cache_types_parse(models->cache_type_k, models->cache_type_v, &types);
     }
     if (status == OR_OK) {
         status = or_packed_check_wish(models->packed, models->weights_memory);

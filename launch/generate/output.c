@@ -75,6 +75,15 @@ void or_output_cell(FILE *out, int width, int decimals, double value)
     }
 }
 
+void or_output_share(FILE *out, double share)
+{
+    if (isnan(share)) {
+        fprintf(out, " %6s", "-");
+    } else {
+        fprintf(out, " %5.1f%%", 100 * share);
+    }
+}
+
 static int ascending(const void *a, const void *b)
 {
     double x = *(const double *)a;

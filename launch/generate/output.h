@@ -24,5 +24,7 @@ json_t *or_output_json_number(double value);
 
 // A blank and a number in `width` columns of a table; "-" where it is NAN.
 void or_output_cell(FILE *out, int width, int decimals, double value);
+// A blank and a share of 1 as a percentage, in 6 columns; "-" where it is NAN.
+void or_output_share(FILE *out, double share);
 // The middle value, or the mean of both; sorts the values, of which there is at least one.
 double or_output_median(double *values, uint32_t count);

@@ -310,6 +310,8 @@ static or_status_t eval(config_t *config, const input_t *input)
     or_gguf_t *gguf = NULL;
     or_model_t *model = NULL;
     const or_model_options_t options = {.threads = config->threads,
+                                        .cache_type_k = OR_KV_BY_MODEL,
+                                        .cache_type_v = OR_KV_BY_MODEL,
                                         .packed = config->packed,
                                         .weights_memory = config->weights_memory};
     or_gpu_place_t place;

@@ -361,15 +361,6 @@ static double roof_share(const run_t *run, const or_kernel_case_t *it)
 
 // ---- output ----
 
-static void print_share(double share)
-{
-    if (isnan(share)) {
-        printf(" %6s", "-");
-    } else {
-        printf(" %5.1f%%", 100 * share);
-    }
-}
-
 static void print_table(const run_t *run)
 {
     printf("kernels %s, %" PRIu32 " thread%s; read %.1f GB/s in all, multiply-add %.1f GFLOP/s, "
@@ -388,14 +379,14 @@ static void print_table(const run_t *run)
         }
         printf("%-16s %-6s %-18s %-6s %11.2f %8.2f", it->line->kernel, it->line->type, shape,
                it->memory ? "memory" : "cache", 1e6 * it->seconds, 1e-9 * it->bytes / it->seconds);
-        print_share(read_share(run, it));
+        or_output_share(stdout, read_share(run, it));
         if (it->line->peak == OR_PEAK_NONE) {
             printf(" %8s", "-");
         } else {
             printf(" %8.2f", 1e-9 * it->operations / it->seconds);
         }
-        print_share(peak_share(run, it));
-        print_share(roof_share(run, it));
+        or_output_share(stdout, peak_share(run, it));
+        or_output_share(stdout, roof_share(run, it));
         printf("\n");
     }
 }

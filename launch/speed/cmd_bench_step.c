@@ -20,6 +20,8 @@
 #include "launch/commands.h"
 #include "launch/generate/output.h"
 #include "launch/progress.h"
+#include "launch/speed/memory_read.h"
+#include "launch/speed/step_output.h"
 #include "launch/speed/step_plan.h"
 #include "launch/speed/step_tree.h"
 
@@ -27,7 +29,8 @@
 
 typedef struct {
     char *model, *rows, *sessions, *prefill; // the last three are lists; NULL: none
-    or_model_options_t loading;              // what is said of it
+    char *cache_type_k, *cache_type_v;
+    or_model_options_t loading; // what is said of it
     uint32_t context, threads, repeats;
     or_cpu_options_t cpus;
     or_gpu_options_t gpu;
@@ -46,6 +49,9 @@ static const or_option_t table[] = {
     {"prefill", NULL, OR_OPTION_STRING, AT(prefill), "LIST",
      "time the first so many tokens of a text, 512 a pass, with the logits of the last"},
     {"context", NULL, OR_OPTION_UINT32, AT(context), "N", "tokens before a tree or a step"},
+    {"cache-type-k", "ctk", OR_OPTION_STRING, AT(cache_type_k), "TYPE",
+     "keys are kept as f32, f16 or q8_0; auto: as the verifier keeps them"},
+    {"cache-type-v", "ctv", OR_OPTION_STRING, AT(cache_type_v), "TYPE", "the same for values"},
     {"repeat", NULL, OR_OPTION_UINT32, AT(repeats), "N",
      "passes of each kind, by turns; times are medians"},
     {"threads", "t", OR_OPTION_UINT32, AT(threads), "N", "threads; 0: one a CPU it may use"},
@@ -63,13 +69,15 @@ static const or_option_program_t program = {
     .summary = "time forward passes: trees of guesses, batches of texts, prefill",
     .usage = "[-m FILE] [options]",
     .table = table,
-    .examples = "Examples:\n"
-                "  outrider bench step -m model.gguf --rows 1,16,64 --json\n"
-                "  outrider bench step -m model.gguf --prefill 512 --sessions 16 -t 2\n\n"
-                "bytes_per_s is what the weights, read once a pass, come to. Of a model with\n"
-                "experts only those count that some row takes; how many these are in a layer of\n"
-                "a pass is in a column of its own. Where experts are read from disk, two more say\n"
-                "what share of them was found in memory, and how many a pass read.\n",
+    .examples =
+        "Examples:\n"
+        "  outrider bench step -m model.gguf --rows 1,16,64 --json\n"
+        "  outrider bench step -m model.gguf --prefill 512 --sessions 16 -t 2\n\n"
+        "bytes_per_s is what the weights, read once a pass, come to; read is its share of what\n"
+        "as many threads read of memory between the passes. Of the weights of a model with\n"
+        "experts only those count that some row takes; how many these are in a layer of\n"
+        "a pass is in a column of its own. Where experts are read from disk, two more say\n"
+        "what share of them was found in memory, and how many a pass read.\n",
 };
 
 // The room that the passes of a plan need: rows of a pass, texts, slots of the first text, positions of a context.
@@ -79,7 +87,7 @@ typedef struct {
 
 // ---- what was asked for ----
 
-static or_status_t make_plan(const config_t *config, or_step_plan_t *plan)
+static or_status_t make_plan(config_t *config, or_step_plan_t *plan)
 {
     *plan = (or_step_plan_t){.context = config->context, .repeats = config->repeats};
     if (config->context < 1) {
@@ -90,6 +98,9 @@ static or_status_t make_plan(const config_t *config, or_step_plan_t *plan)
     }
     const char *rows = config->rows != NULL ? config->rows : "1,16,64";
     or_status_t status = or_command_check_threads("-t/--threads", config->threads);
+    status = status != OR_OK ? status
+                             : or_model_cache_types_parse(config->cache_type_k,
+                                                          config->cache_type_v, &config->loading);
     status = status != OR_OK ? status : or_cpu_options_check(&config->cpus, "");
     status = status != OR_OK ? status : or_gpu_options_check(&config->gpu, "");
     status = status != OR_OK
@@ -119,7 +130,9 @@ typedef struct {
     or_model_kept_t kept_now;           // likewise
     or_model_kept_t kept[OR_STEPS_MAX]; // of all turns but the first, of each step
     uint32_t turn;
-    double *ms; // [step][repeat]
+    double *ms;                             // [step][repeat]
+    or_memory_read_t *reader;               // NULL where weights are in a cache or on a GPU
+    double read_rates[OR_STEP_REPEATS_MAX]; // bytes a second, of each repeat
 } run_t;
 
 // ---- room ----
@@ -266,11 +279,24 @@ static or_status_t time_step(run_t *run, or_step_t *step, double *ms)
     return status;
 }
 
-static void figure(double *ms, uint32_t repeats, const or_model_kept_t *kept, or_step_t *step)
+// Return the share of the memory's speed at which a pass read its weights, the median of all turns: each beside the reading that
+// followed it, for others use the memory too.
+static double read_share(const run_t *run, const double *ms, double bytes)
 {
+    double shares[OR_STEP_REPEATS_MAX];
+    for (uint32_t i = 0; i < run->plan->repeats; i++) {
+        shares[i] = 1e3 * bytes / ms[i] / run->read_rates[i];
+    }
+    return run->reader != NULL ? or_output_median(shares, run->plan->repeats) : (double)NAN;
+}
+
+static void figure(const run_t *run, double *ms, const or_model_kept_t *kept, or_step_t *step)
+{
+    const uint32_t repeats = run->plan->repeats;
     const uint32_t passes = repeats * ((step->rows + pass_rows(step) - 1) / pass_rows(step));
     step->found = kept->needed > 0 ? (double)kept->found / (double)kept->needed : (double)NAN;
     step->from_disk = (double)kept->read / passes;
+    step->read_share = read_share(run, ms, step->read_bytes);
     step->median_ms = or_output_median(ms, repeats);
     step->best_ms = ms[0]; // they are sorted now
     step->bytes_per_s = 1e3 * step->read_bytes / step->median_ms;
@@ -312,14 +338,17 @@ static or_status_t take_turns(run_t *run, or_step_plan_t *plan)
                 add_kept(&run->kept[i], &run->kept_now);
             }
         }
+        if (run->reader != NULL && turn > 0) {
+            run->read_rates[turn - 1] = or_memory_read_once(run->reader);
+        }
     }
     or_progress_clear(&progress);
     return status;
 }
 
 // Run all passes of the plan and fill in what came of them. The model has room for them. OR_ERR_NO_MEMORY, or what it says.
-static or_status_t run_plan(or_model_t *model, const room_t *room, or_token_tree_t *tree,
-                            or_step_plan_t *plan)
+static or_status_t run_plan(or_model_t *model, const or_workers_options_t *threads,
+                            const room_t *room, or_token_tree_t *tree, or_step_plan_t *plan)
 {
     run_t *run = calloc(1, sizeof *run);
     if (run == NULL) {
@@ -332,89 +361,26 @@ static or_status_t run_plan(or_model_t *model, const room_t *room, or_token_tree
     or_status_t status = run->logits != NULL && run->ms != NULL
                              ? open_texts(run)
                              : or_fail(OR_ERR_NO_MEMORY, "no memory for the logits");
-    if (status == OR_OK) {
-        status = take_turns(run, plan);
+    const or_ceilings_t *ceilings = or_ceilings_find(or_model_kernels(model));
+    const bool from_memory = or_model_memory(model).weights > or_memory_cache_bytes();
+    if (status == OR_OK && ceilings != NULL && from_memory) {
+        status = or_memory_read_create(ceilings, threads, &run->reader);
     }
+    status = status != OR_OK ? status : take_turns(run, plan);
     for (uint32_t i = 0; status == OR_OK && i < plan->count; i++) {
-        figure(&run->ms[i * plan->repeats], plan->repeats, &run->kept[i], &plan->steps[i]);
+        figure(run, &run->ms[i * plan->repeats], &run->kept[i], &plan->steps[i]);
     }
+    plan->memory_bytes_per_s =
+        run->reader != NULL ? or_output_median(run->read_rates, plan->repeats) : (double)NAN;
     for (uint32_t i = 0; i < run->text_count; i++) {
         or_kv_sequence_close(&run->texts[i]);
     }
     or_kv_sequence_close(&run->prefix);
+    or_memory_read_destroy(&run->reader);
     free(run->ms);
     free(run->logits);
     free(run);
     return status;
-}
-
-// ---- output ----
-
-// Return how many steps of a single token a pass takes the time of; NAN if none was timed.
-static double plain_steps(const or_step_plan_t *plan, const or_step_t *step)
-{
-    for (uint32_t i = 0; i < plan->count; i++) {
-        if (plan->steps[i].kind == OR_STEP_TREE && plan->steps[i].rows == 1) {
-            return step->median_ms / plan->steps[i].median_ms;
-        }
-    }
-    return (double)NAN;
-}
-
-static void print_table(const or_model_t *model, const or_step_plan_t *plan, const char *path,
-                        uint32_t threads)
-{
-    printf("%s on %s: %.1f M parameters, %.1f MB of weights, kernels %s, %" PRIu32 " thread%s, "
-           "medians of %" PRIu32 "\n\n",
-           path, or_gpu_where(model).text, 1e-6 * (double)or_model_shape(model)->parameters,
-           1e-6 * (double)or_model_memory(model).weights, or_model_kernels(model), threads,
-           threads == 1 ? "" : "s", plan->repeats);
-    const bool has_experts = or_model_shape(model)->experts > 0;
-    const or_model_kept_t kept = or_model_kept_of_all(model);
-    if (kept.slots > 0) {
-        printf("%" PRIu32 " of %" PRIu32 " experts have room in memory\n\n", kept.slots,
-               kept.experts);
-    }
-    printf("%-9s %6s %11s %11s %8s %12s%s\n", "pass", "rows", "ms", "best ms", "GB/s",
-           "plain steps",
-           kept.slots > 0 ? "    experts    found  from disk"
-           : has_experts  ? "    experts"
-                          : "");
-    for (uint32_t i = 0; i < plan->count; i++) {
-        const or_step_t *step = &plan->steps[i];
-        printf("%-9s %6" PRIu32 " %11.3f %11.3f %8.2f", or_step_kind_names[step->kind], step->rows,
-               step->median_ms, step->best_ms, 1e-9 * step->bytes_per_s);
-        or_output_cell(stdout, 12, 2, plain_steps(plan, step));
-        if (has_experts) {
-            printf(" %10.1f", step->experts);
-        }
-        if (kept.slots > 0) {
-            printf(" %6.1f %% %10.1f", 100 * step->found, step->from_disk);
-        }
-        putchar('\n');
-    }
-}
-
-static or_status_t print_json(const or_model_t *model, const or_step_plan_t *plan)
-{
-    json_t *array = json_array();
-    for (uint32_t i = 0; i < plan->count; i++) {
-        const or_step_t *step = &plan->steps[i];
-        json_array_append_new(
-            array,
-            json_pack("{s:s, s:I, s:s, s:s, s:f, s:f, s:f, s:f, s:o, s:o, s:f}", "pass",
-                      or_step_kind_names[step->kind], "rows", (json_int_t)step->rows, "device",
-                      or_gpu_where(model).name, "kernels", or_model_kernels(model), "ms",
-                      step->median_ms, "best_ms", step->best_ms, "bytes_per_s", step->bytes_per_s,
-                      "experts", step->experts, "plain_steps",
-                      or_output_json_number(plain_steps(plan, step)), "experts_found",
-                      or_output_json_number(step->found), "experts_from_disk", step->from_disk));
-    }
-    if (json_array_size(array) != plan->count) {
-        json_decref(array);
-        array = NULL;
-    }
-    return or_output_json(array, OR_OUTPUT_DIGITS);
 }
 
 // ---- the command ----
@@ -452,11 +418,12 @@ static or_status_t measure(const config_t *config, or_step_plan_t *plan)
     }
     status = status != OR_OK ? status : or_gguf_open(config->model, &gguf);
     status = status != OR_OK ? status : or_gpu_place_load(&place, gguf, &options, &model);
-    status = status != OR_OK ? status : run_plan(model, &room, tree, plan);
+    const or_workers_options_t threads = {options.threads, options.pins, options.poll};
+    status = status != OR_OK ? status : run_plan(model, &threads, &room, tree, plan);
     if (status == OR_OK && config->json) {
-        status = print_json(model, plan);
+        status = or_step_print_json(model, plan);
     } else if (status == OR_OK) {
-        print_table(model, plan, config->model, options.threads);
+        or_step_print_table(model, plan, config->model, options.threads);
     }
     or_model_destroy(&model);
     or_gguf_close(&gguf);

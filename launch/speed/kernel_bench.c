@@ -3,19 +3,15 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "common/base/math/rng.h"
 #include "kernels/ceilings.h"
 #include "launch/generate/output.h"
 #include "launch/progress.h"
+#include "launch/speed/memory_read.h"
 
-#define CHUNK 8u                 // panels that a thread takes at a time from memory
-#define AREA_LEAST (128ul << 20) // bytes
-#define AREA_MOST (1ul << 30)
-#define HUGE_PAGE (2ul << 20)
+#define CHUNK 8u // panels that a thread takes at a time from memory
 #define LINE_BYTES 64u
 #define READ_LINES 16384u // at a time: a MiB
 #define CEILING_ROUNDS 2000u
@@ -112,23 +108,13 @@ static or_status_t fill_area(bench_t *bench, const or_kernel_case_t *it)
     return OR_OK;
 }
 
-// The area is four times the last cache, if that is known.
-static size_t area_size(void)
-{
-    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    size_t bytes = cache > 0 ? 4 * (size_t)cache : AREA_LEAST;
-    bytes = bytes < AREA_LEAST ? AREA_LEAST : bytes > AREA_MOST ? AREA_MOST : bytes;
-    return bytes / HUGE_PAGE * HUGE_PAGE;
-}
-
 // Allocate all memory and fill the inputs. OR_ERR_UNSUPPORTED if the ceilings of these kernels are not known.
 static or_status_t prepare(bench_t *bench, const or_kernels_t *kernels, uint32_t threads)
 {
     bench->kernels = kernels;
     bench->threads = threads;
     bench->ceilings = or_ceilings_find(kernels->name);
-    bench->area_bytes = area_size();
-    bench->area = aligned_alloc(HUGE_PAGE, bench->area_bytes);
+    bench->area = or_memory_area(&bench->area_bytes);
     bench->x = malloc((size_t)OR_KERNEL_ROWS_MAX * OR_KERNEL_X_STRIDE * sizeof *bench->x);
     bench->x_quant = aligned_alloc(LINE_BYTES, (size_t)OR_KERNEL_ROWS_MAX * OR_KERNEL_X_BLOCKS *
                                                    sizeof *bench->x_quant);
@@ -141,8 +127,6 @@ static or_status_t prepare(bench_t *bench, const or_kernels_t *kernels, uint32_t
         return or_fail(OR_ERR_UNSUPPORTED, "the ceilings of kernels '%s' are not known",
                        kernels->name);
     }
-    madvise(bench->area, bench->area_bytes, MADV_HUGEPAGE); // where the system has any
-    memset(bench->area, 1, bench->area_bytes);
     fill_inputs(bench);
     return OR_OK;
 }

@@ -21,7 +21,9 @@ typedef struct {
     // The results:
     double median_ms, best_ms;
     double read_bytes, bytes_per_s; // of packed weights, each of which is read once a pass
-    double experts;                 // that a pass read in a layer, on average; 0 of a model without
+    double
+        read_share; // the share of the memory's speed that this was, turn by turn; NAN: not measured
+    double experts; // that a pass read in a layer, on average; 0 of a model without
     // Of all turns, where not all experts have room in memory: the share that was found there, and those that a pass read from disk.
     double found, from_disk;
 } or_step_t;
@@ -31,6 +33,8 @@ typedef struct {
     uint32_t repeats; // 1 to OR_STEP_REPEATS_MAX
     or_step_t steps[OR_STEPS_MAX];
     uint32_t count;
+    double
+        memory_bytes_per_s; // at which as many threads read memory between the passes, the median; NAN: not measured
 } or_step_plan_t;
 
 // Add a kind of pass for each number of a list, as "1,16,64"; NULL: none. `option` is named where a number is not from 1 to `most`, or

@@ -1,9 +1,12 @@
 """Goal: `bench step`, `bench kernels` and `model inspect --kernels` say what they measured in the form they promise, and refuse nonsense.
 Method: short runs on the demonstration models; figures are checked against each other, never against a clock."""
 import json
+import subprocess
+import tempfile
 import unittest
+from pathlib import Path
 
-from cli import DRAFT, TARGET, outrider
+from cli import BIN, DRAFT, PATIENCE, TARGET, of_rest, outrider
 
 STEP = ["--context", 16, "--repeat", 3, "-t", 2, "-m", DRAFT]
 LINE = {"kernel", "type", "rows", "inputs", "outputs", "from", "threads", "us", "bytes_per_s", "read_share", "flops_per_s", "peak", "peak_share",
@@ -24,6 +27,7 @@ class Step(unittest.TestCase):
             self.assertTrue(0 < line["best_ms"] <= line["ms"])
             self.assertAlmostEqual(line["plain_steps"], line["ms"] / lines[0]["ms"], places=5)
             self.assertAlmostEqual(weight / weights[0], 1, places=5)
+            self.assertIsNone(line["read_share"])  # these weights stay in the last cache
         self.assertTrue(1e6 < weights[0] < 4e6, weights)  # a million weights, two bytes each, the embedding and its padding
 
     def test_batches_and_prefill(self):
@@ -34,9 +38,25 @@ class Step(unittest.TestCase):
 
     def test_the_table(self):
         lines = outrider("bench", "step", *STEP, "--rows", "1,64", "--cpu-range", "0", "--poll", 0)[0].decode().splitlines()
-        self.assertRegex(lines[0], r"M parameters, .* MB of weights, kernels \w+, 2 threads, medians of 3")
+        self.assertRegex(lines[0], r"M parameters, .* MB of weights, kernels \w+, 2 threads, medians of 3$")
         self.assertEqual([line.split()[:2] for line in lines[2:]], [["pass", "rows"], ["tree", "1"], ["tree", "64"]])
         self.assertTrue(lines[3].endswith(" 1.00"))
+
+    @of_rest
+    def test_the_memory_is_read_where_the_weights_are_in_no_cache(self):
+        said = subprocess.run(["getconf", "LEVEL3_CACHE_SIZE"], stdout=subprocess.PIPE, check=True).stdout
+        cache = max(int(said or 0), 32 << 20)
+        layers = 2 + cache // 1_900_000  # as many bytes has each
+        with tempfile.TemporaryDirectory() as folder:
+            big = Path(folder) / "big.gguf"
+            shape = ("--type", "Q8_0", "--width", "512", "--heads", "8", "--kv-heads", "8", "--ffn", "512", "--layers", str(layers))
+            subprocess.run([BIN / "random-model", "--like", TARGET, *shape, big], check=True, timeout=PATIENCE)
+            words = ("bench", "step", "-m", big, "--rows", "1,2", "--repeat", 3, "--context", 2)
+            for line in json.loads(outrider(*words, "--json")[0]):
+                self.assertTrue(0 < line["read_share"] < 50, line)
+            lines = outrider(*words)[0].decode().splitlines()
+        self.assertRegex(lines[0], r"medians of 3; read [0-9.]+ GB/s in all$")
+        self.assertRegex(lines[3], r"^tree +1 .*[0-9]% +1\.00$")
 
     def test_all_kernels_are_timed(self):
         for table in json.loads(outrider("model", "inspect", "--kernels", "--json")[0])["tables"]:
@@ -48,9 +68,10 @@ class Step(unittest.TestCase):
         for words, name in ((["--rows", "0"], "--rows"), (["--rows", "1,x"], "--rows"), (["--rows", "1025"], "1 to 1024"), (["--rows", ""], "--rows"),
                             (["--sessions", "257"], "--sessions"), (["--prefill", "-1"], "--prefill"), (["--context", 0], "--context"),
                             (["--repeat", 0], "--repeat"), (["--cpu-range", "0-9999"], "--cpu-range"), (["--row", "1"], "--rows"),
-                            (["-t", 1000], "-t/--threads: 1000")):
+                            (["-t", 1000], "-t/--threads: 1000"), (["-ctk", "f8"], "-ctk/--cache-type-k"), (["-ctv", "q4_0"], "--cache-type-v")):
             self.assertIn(name, outrider("bench", "step", "-m", DRAFT, *words, code=2)[1])
         outrider("bench", "step", *STEP, "--rows", 1, "--cpu-range", "")  # as none
+        outrider("bench", "step", *STEP, "--rows", 1, "-ctk", "q8_0", "-ctv", "auto")
         self.assertIn("context", outrider("bench", "step", "-m", DRAFT, "--prefill", 5000, code=1)[1])
         self.assertIn("/absent", outrider("bench", "step", "-m", "/absent", code=1)[1])
         error = outrider("bench", "step", "-m", DRAFT, OUTRIDER_KERNELS="abacus", code=1)[1]
