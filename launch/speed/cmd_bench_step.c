@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/cpus.h"
 #include "common/base/inline.h"
+#include "common/base/memory.h"
 #include "common/decode/token_tree.h"
 #include "common/gguf/packed.h"
 #include "common/model/cpu/workers.h"
@@ -131,7 +132,7 @@ typedef struct {
     or_model_kept_t kept[OR_STEPS_MAX]; // of all turns but the first, of each step
     uint32_t turn;
     double *ms;                             // [step][repeat]
-    or_memory_read_t *reader;               // NULL where weights are in a cache or on a GPU
+    or_memory_read_t *reader;               // NULL: the memory is not read between passes
     double read_rates[OR_STEP_REPEATS_MAX]; // bytes a second, of each repeat
 } run_t;
 
@@ -346,6 +347,15 @@ static or_status_t take_turns(run_t *run, or_step_plan_t *plan)
     return status;
 }
 
+// Are all weights read from memory, which has room for the area that is read between the passes?
+static bool reads_memory(const or_model_t *model)
+{
+    const or_model_memory_t memory = or_model_memory(model);
+    return or_ceilings_find(or_model_kernels(model)) != NULL && memory.streamed == 0 &&
+           memory.weights > or_memory_cache_bytes() &&
+           or_memory_available() / 2 > or_memory_area_bytes();
+}
+
 // Run all passes of the plan and fill in what came of them. The model has room for them. OR_ERR_NO_MEMORY, or what it says.
 static or_status_t run_plan(or_model_t *model, const or_workers_options_t *threads,
                             const room_t *room, or_token_tree_t *tree, or_step_plan_t *plan)
@@ -361,10 +371,9 @@ static or_status_t run_plan(or_model_t *model, const or_workers_options_t *threa
     or_status_t status = run->logits != NULL && run->ms != NULL
                              ? open_texts(run)
                              : or_fail(OR_ERR_NO_MEMORY, "no memory for the logits");
-    const or_ceilings_t *ceilings = or_ceilings_find(or_model_kernels(model));
-    const bool from_memory = or_model_memory(model).weights > or_memory_cache_bytes();
-    if (status == OR_OK && ceilings != NULL && from_memory) {
-        status = or_memory_read_create(ceilings, threads, &run->reader);
+    if (status == OR_OK && reads_memory(model)) {
+        status =
+            or_memory_read_create(or_ceilings_find(or_model_kernels(model)), threads, &run->reader);
     }
     status = status != OR_OK ? status : take_turns(run, plan);
     for (uint32_t i = 0; status == OR_OK && i < plan->count; i++) {

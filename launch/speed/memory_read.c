@@ -29,7 +29,7 @@ size_t or_memory_cache_bytes(void)
     return bytes > 0 ? (size_t)bytes : CACHE_UNKNOWN;
 }
 
-static size_t area_bytes(void)
+size_t or_memory_area_bytes(void)
 {
     size_t bytes = AREA_CACHES * or_memory_cache_bytes();
     bytes = bytes < AREA_LEAST ? AREA_LEAST : bytes > AREA_MOST ? AREA_MOST : bytes;
@@ -38,7 +38,7 @@ static size_t area_bytes(void)
 
 uint8_t *or_memory_area(size_t *bytes)
 {
-    *bytes = area_bytes();
+    *bytes = or_memory_area_bytes();
     uint8_t *area = aligned_alloc(HUGE_PAGE, *bytes);
     if (area != NULL) {
         madvise(area, *bytes, MADV_HUGEPAGE);

@@ -11,8 +11,9 @@
 #include "common/model/cpu/workers.h"
 #include "kernels/ceilings.h"
 
-// The size of the last cache as the system tells it, or a usual one.
+// The sizes of the last cache, as the system tells it, and of the area.
 size_t or_memory_cache_bytes(void);
+size_t or_memory_area_bytes(void);
 
 // Allocate such an area in huge pages where the system has any, all of it touched. NULL if there is no memory. The caller frees.
 uint8_t *or_memory_area(size_t *bytes);
