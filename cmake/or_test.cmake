@@ -4,8 +4,8 @@ set(or_long_tests cli_trouble=55 model_bits_test=40 methods_text_test=39 service
   http_bounds=20 vocab_enumeration_test=19 orderings_test=19 failover_test=18)
 
 # Tests that run whole models, or whole trees, on an emulated GPU, and take long: the gate has the other emulated tests (launch/test.sh).
-set(or_twins accept_device_emulated_test builder_contenders_emulated_test builder_growth_emulated_test model_contenders_emulated_test model_emulated_test
-  model_growth_emulated_test model_layers_emulated_test model_ranks_emulated_test model_tensor_emulated_test rejection_emulated_test tensor_emulated_test)
+set(or_twins accept_device_emulated_test builder_contenders_emulated_test builder_growth_emulated_test families_windows_emulated_test
+  model_contenders_emulated_test model_emulated_test model_growth_emulated_test model_layers_emulated_test model_ranks_emulated_test model_tensor_emulated_test rejection_emulated_test tensor_emulated_test)
 
 # or_test_place(name): tell CTest how long it takes, and label it `twin` where it is one.
 function(or_test_place name)

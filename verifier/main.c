@@ -108,7 +108,7 @@ static const or_option_t table[] = {
      "the same for values"},
     {"window-slack", NULL, OR_OPTION_UINT32, offsetof(config_t, window_slack), "N",
      "layers with a window keep so many positions before it, by which a text can be cut back, or "
-     "share a beginning, without being read again; 0: 256. On GPUs they keep whole texts"},
+     "share a beginning, without being read again; 0: 256"},
     {"batch-size", "b", OR_OPTION_UINT32, offsetof(config_t, batch), "N",
      "tokens a forward pass, of all sessions together; 0: 256, but 40 while several are open on a "
      "CPU"},

@@ -126,6 +126,13 @@ static uint64_t affordable_bytes(const or_model_t *model, uint32_t sharers)
     return available > wanted ? (available - wanted) / 4 : 0;
 }
 
+// Return three quarters of what is there, where or_cache_room gives pages a quarter of the host's memory, or half of a
+// device's.
+static uint64_t three_quarters(const or_model_t *model, uint64_t bytes)
+{
+    return model->gpu != NULL ? bytes + bytes / 2 : 3 * bytes;
+}
+
 // Return the pages of the sequences that were asked for, as far as they can be afforded, and at least those of one
 // full context. Where nobody asked for that context the host's memory must have room for it, in three of its quarters.
 static room_t affordable_room(const or_model_t *model, const or_model_options_t *options,
@@ -134,13 +141,14 @@ static room_t affordable_room(const or_model_t *model, const or_model_options_t 
     uint64_t sequences = options->sequences_max > 0 ? options->sequences_max : OR_SEQUENCES_DEFAULT;
     room_t room = room_within(cost, bytes, sequences);
     uint64_t pages_each = cost->pages_each;
+    const uint64_t most_bytes = three_quarters(model, bytes);
     if (options->context_max == 0 && model->gpu == NULL) {
-        pages_each = least(pages_each, most(room_within(cost, 3 * bytes, 1).pages, 1));
+        pages_each = least(pages_each, most(room_within(cost, most_bytes, 1).pages, 1));
     }
     room.pages = least(room.pages, cost->pages_each * sequences);
     return room.pages >= pages_each
                ? room
-               : (room_t){pages_each, frames_beside(cost, pages_each, 3 * bytes, sequences)};
+               : (room_t){pages_each, frames_beside(cost, pages_each, most_bytes, sequences)};
 }
 
 static or_cache_room_t find_room(const or_model_t *model, const or_model_options_t *options,
@@ -166,17 +174,18 @@ or_cache_room_t or_cache_room(const or_model_t *model, const or_model_options_t 
 
 uint64_t or_cache_least_bytes(const or_model_t *model, const or_model_options_t *options)
 {
-    return find_room(model, options, 0).pages * or_kv_page_bytes(&model->cache_shape);
+    const cost_t cost = cost_of(model, false);
+    const or_cache_room_t room = find_room(model, options, 0);
+    return room.pages * cost.page_bytes + room.frames * cost.frame_bytes;
 }
 
 // ---- the cache ----
 
 or_status_t or_cache_create(or_model_t *model, const or_cache_room_t *room)
 {
+    const or_kv_memory_t *memory = model->gpu != NULL ? &model->gpu->kv_memory : &or_kv_memory_host;
     if (room->frames == 0) {
-        const or_kv_memory_t *memory =
-            model->gpu != NULL ? &model->gpu->kv_memory : &or_kv_memory_host;
-        return or_kv_cache_create_in(memory, &model->cache_shape, room->pages, &model->cache);
+        return or_kv_cache_create_in(memory, &model->cache_shape, NULL, room->pages, &model->cache);
     }
     bool *is_bounded = calloc(model->cache_shape.layers, sizeof *is_bounded);
     if (is_bounded == NULL) {
@@ -188,7 +197,7 @@ or_status_t or_cache_create(or_model_t *model, const or_cache_room_t *room)
     const or_kv_windows_t windows = {model->shape.window, model->window_slack, room->frames,
                                      is_bounded};
     or_status_t status =
-        or_kv_cache_create_bounded(&model->cache_shape, &windows, room->pages, &model->cache);
+        or_kv_cache_create_in(memory, &model->cache_shape, &windows, room->pages, &model->cache);
     free(is_bounded);
     return status;
 }

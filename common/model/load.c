@@ -150,11 +150,10 @@ static or_status_t fill_card(const or_model_t *model, uint32_t pages, or_lockste
     return status;
 }
 
-// Layers with a window keep the last positions only where all ranks can do that: devices lay out whole texts.
+// Layers with a window give up the same on all ranks.
 static or_status_t agree_on_windows(or_model_t *model, const or_model_options_t *options)
 {
     uint64_t slack = options->window_slack > 0 ? options->window_slack : OR_WINDOW_SLACK;
-    slack = model->gpu == NULL ? slack : 0;
     if (model->shape.window == 0) {
         return OR_OK;
     }
@@ -288,8 +287,7 @@ static or_status_t await_ranks(const or_model_t *model)
 static or_status_t create_room(or_model_t *model, const or_model_options_t *options,
                                uint32_t sharers)
 {
-    or_status_t status = agree_on_windows(model, options);
-    status = status != OR_OK ? status : create_cache(model, options, sharers);
+    or_status_t status = create_cache(model, options, sharers);
     status = status != OR_OK ? status : await_ranks(model);
     return status != OR_OK ? status : reserve_slots(model, options, sharers);
 }
@@ -369,6 +367,7 @@ static or_status_t load_weights(or_model_t *model, const or_model_options_t *opt
 {
     uint32_t sharers;
     or_status_t status = find_sharers(model, &sharers);
+    status = status != OR_OK ? status : agree_on_windows(model, options);
     const uint64_t memory = status == OR_OK ? weights_memory(model, options, sharers) : 0;
     status = status != OR_OK ? status : open_packed(model, options, memory);
     status = status != OR_OK ? status : load_all_but_layers(model);

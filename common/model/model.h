@@ -51,7 +51,7 @@ typedef struct {
     // Bytes of KV pages of all ranks of a stage together, whatever the two before say; 0: not said. Each
     // rank holds its heads' part, and all the same number of pages: what the one with the least room can.
     uint64_t cache_bytes;
-    // On CPUs layers with a window keep what the next rows attend to (kv_cache.h), and so many positions before that; 0: 256.
+    // Layers with a window keep what the next rows attend to (kv_cache.h), and so many positions before that; 0: 256.
     // Of several ranks the least of them counts.
     uint32_t window_slack;
     or_kv_type_t cache_type_k, cache_type_v; // OR_KV_BY_MODEL: or_model_cache_type

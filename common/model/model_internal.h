@@ -139,8 +139,7 @@ struct or_model {
     or_workers_t *workers;
     or_kv_shape_t cache_shape;
     or_kv_heads_t *cache_heads; // [share.layers] those of each; NULL: layers are alike
-    uint32_t
-        window_slack; // of layers with a window (kv_cache.h), on all ranks; 0: they keep whole texts
+    uint32_t window_slack; // of layers with a window (kv_cache.h), on all ranks; 0: none has one
     or_kv_cache_t *cache;
     uint32_t slots_max;      // of a sequence, where memory for slots was reserved; 0: it was not
     uint32_t sequences_max;  // with slots

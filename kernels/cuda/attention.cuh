@@ -81,24 +81,30 @@ int or_cuda_attention_values(or_cuda_t *cuda, const attention_t *a, const or_cud
 
 typedef struct {
     uint32_t first;
-    uint32_t rows;       // 0: the block of a row before takes this one, too
-    uint32_t committed;  // the most that one of the rows sees of the pages
-    uint32_t first_seen; // the first position that one of the rows attends to
-    const uint32_t *pages;
+    uint32_t rows;         // 0: the block of a row before takes this one, too
+    uint32_t committed;    // the most that one of the rows sees of the pages
+    uint32_t first_seen;   // the first position that one of the rows attends to
+    const uint32_t *pages; // or frames
 } run_t;
+
+// The numbers of a row's pages, or frames.
+OR_DEVICE const uint32_t *pages_of_row(const attention_t *a, uint32_t row)
+{
+    return pages_of(&a->kv, &a->seen[row].table);
+}
 
 // The rows from `first` on that see the same pages; it begins anew at each multiple of rows_max, which is less
 // than a warp. Each lane looks at one row.
 OR_DEVICE run_t find_run(const attention_t *a, uint32_t first, uint32_t rows_max)
 {
-    run_t run = {first, 0, 0, 0, a->seen[first].pages};
-    if (first % rows_max != 0 && a->seen[first - 1].pages == run.pages) {
+    run_t run = {first, 0, 0, 0, pages_of_row(a, first)};
+    if (first % rows_max != 0 && pages_of_row(a, first - 1) == run.pages) {
         return run;
     }
     uint32_t lane = threadIdx.x % WARP;
     uint32_t row = first + lane;
     bool belongs =
-        lane < rows_max - first % rows_max && row < a->rows && a->seen[row].pages == run.pages;
+        lane < rows_max - first % rows_max && row < a->rows && pages_of_row(a, row) == run.pages;
     run.rows = least_in_warp(belongs ? WARP : lane);
     run.committed = largest_in_warp(lane < run.rows ? a->seen[row].committed : 0);
     if (a->how.window > 0) {

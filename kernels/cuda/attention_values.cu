@@ -64,7 +64,13 @@ OR_DEVICE vector_t<T> value_at(const attention_t *a, const run_t *run, uint32_t 
                           position % OR_KV_BLOCK);
 }
 
-// Load a stage from position `first` on; positions that are not there become 0.
+// Does a row of the run attend to this committed position? Those before may have no frame any more.
+OR_DEVICE bool is_attended(const run_t *run, uint32_t position)
+{
+    return position >= run->first_seen && position < run->committed;
+}
+
+// Load a stage from position `first` on; positions that nobody attends to become 0.
 template <typename T, uint32_t QUERIES>
 OR_DEVICE void fetch(const attention_t *a, const run_t *run, const share_t *share, uint32_t kv_head,
                      uint32_t d, uint32_t first, ahead_t<T, QUERIES> *ahead)
@@ -72,13 +78,13 @@ OR_DEVICE void fetch(const attention_t *a, const run_t *run, const share_t *shar
     uint32_t lane = threadIdx.x % WARP;
     uint32_t position = first + threadIdx.x / WARP;
     for (uint32_t i = 0; i < STAGE / WARPS; i++) {
-        bool there = position + i * WARPS < run->committed && d < a->kv.head_dim;
+        bool there = is_attended(run, position + i * WARPS) && d < a->kv.head_dim;
         ahead->values[i] =
             there ? value_at<T>(a, run, kv_head, position + i * WARPS).numbers[d] : (T)0;
     }
     position += lane * WARPS;
     ahead->scale = 0;
-    if (HAS_SCALES<T> && lane < STAGE / WARPS && position < run->committed) {
+    if (HAS_SCALES<T> && lane < STAGE / WARPS && is_attended(run, position)) {
         vector_t<T> value = value_at<T>(a, run, kv_head, position);
         ahead->scale = scale_at(&value, d);
     }

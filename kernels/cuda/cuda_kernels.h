@@ -180,14 +180,24 @@ typedef enum { OR_CUDA_KV_F32, OR_CUDA_KV_F16, OR_CUDA_KV_Q8_0 } or_cuda_kv_type
 //
 // Only Q8_0 has scales. In a slot K and V begin at multiples of 4 bytes.
 //
-// Layers may have heads of their own. Then what follows describes one of them, with `layers` 1, or all of them by `each`.
+// Layers may have heads of their own, or frames (kv_cache.h), which are laid out as pages. Then what follows describes one of
+// them, with `layers` 1, or all of them by `each`.
 
-// The heads of a layer, and the bytes that the layers before it take of a page and of a slot.
+// The numbers of a sequence's pages, by position / OR_KV_BLOCK, and those of the frames of the same positions. No row attends
+// to positions whose frame is gone.
+typedef struct {
+    const uint32_t *pages;
+    const uint32_t *frames; // NULL: no layer has any
+} or_cuda_page_table_t;
+
+// The heads of a layer; its part of the first page or frame; and the bytes of a slot that the layers before it take.
 typedef struct {
     uint32_t kv_heads; // 0: it keeps nothing
     uint32_t head_dim;
-    size_t before;
+    void *pages;
+    size_t page_bytes;
     size_t slot_before;
+    bool in_frames;
 } or_cuda_kv_layer_t;
 
 typedef struct {
@@ -203,6 +213,7 @@ typedef struct {
         page_bytes; // of all layers, from a page to the next; 0: no layers but these are in a page
     size_t slot_bytes;  // likewise, of a slot
     size_t slot_before; // bytes of a slot that layers before these take
+    bool in_frames;     // `pages` are frames
 } or_cuda_kv_t;
 
 // The slot of a row that only fills its place in a pass: it sees what another row sees, and keeps no K and V.
@@ -211,7 +222,7 @@ typedef struct {
 // The positions that a row of a pass sees are 0 .. committed - 1 in its sequence's pages. A tree row then sees the
 // slots of its ancestors in the order of their positions, itself the last. A prefix row's own position is committed.
 typedef struct {
-    const uint32_t *pages; // page numbers of the sequence
+    or_cuda_page_table_t table; // of the sequence
     uint32_t committed;
     uint32_t position; // its own
     void *slots;       // of its sequence
@@ -266,9 +277,9 @@ int or_cuda_attention(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
                       const or_cuda_attention_t *attention, float *scores, size_t scores_stride,
                       const or_cuda_rows_t *to);
 
-// Accepted nodes: of all layers and heads, slot from[i] becomes position `position` + i of the sequence with these page
-// numbers; `from` is in device memory.
-int or_cuda_accept(or_cuda_t *cuda, const or_cuda_kv_t *kv, const uint32_t *pages,
+// Accepted nodes: of all layers and heads, slot from[i] becomes position `position` + i of the sequence with this page
+// table; `from` is in device memory.
+int or_cuda_accept(or_cuda_t *cuda, const or_cuda_kv_t *kv, const or_cuda_page_table_t *table,
                    uint32_t position, const void *slots, uint32_t slots_max, const uint32_t *from,
                    uint32_t count);
 // Return the bytes of a page, of all layers and heads; of a sequence's slots.
@@ -408,8 +419,8 @@ typedef struct {
     // A batch that brings less than this part of a round's tokens is not run: Σ e^weight of the batch, against 1 +
     // Σ e^weight of the tree. 0: any is.
     double share;
-    or_cuda_contest_t contest; // of all rows, but for their places
-    const uint32_t *pages;     // of the sequence
+    or_cuda_contest_t contest;  // of all rows, but for their places
+    or_cuda_page_table_t table; // of the sequence
     uint32_t committed;
     void *slots;
     uint32_t slots_max;

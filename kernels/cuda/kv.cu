@@ -62,12 +62,12 @@ template <typename T>
 OR_DEVICE void store_number(const or_cuda_kv_t *kv, const place_t *at, const or_cuda_seen_t *row,
                             float x)
 {
-    vector_t<T> to =
-        row->slot == PREFIX_ROW
-            ? page_vector<T>(kv, at->side, at->layer, at->kv_head,
-                             row->pages[row->position / OR_KV_BLOCK], row->position % OR_KV_BLOCK)
-            : slot_vector<T>(kv, at->side, at->layer, at->kv_head, row->slots, row->slots_max,
-                             row->slot);
+    vector_t<T> to = row->slot == PREFIX_ROW
+                         ? page_vector<T>(kv, at->side, at->layer, at->kv_head,
+                                          pages_of(kv, &row->table)[row->position / OR_KV_BLOCK],
+                                          row->position % OR_KV_BLOCK)
+                         : slot_vector<T>(kv, at->side, at->layer, at->kv_head, row->slots,
+                                          row->slots_max, row->slot);
     write_number(&to, at->d, at->d < kv->head_dim, x);
 }
 
@@ -116,7 +116,7 @@ int or_cuda_store_kv(or_cuda_t *cuda, const or_cuda_kv_t *kv, uint32_t layer,
 
 // Slots that become the positions from `position` on.
 typedef struct {
-    const uint32_t *pages;
+    or_cuda_page_table_t table;
     uint32_t position;
     void *slots;
     uint32_t slots_max;
@@ -131,8 +131,8 @@ OR_DEVICE void copy_vector(const or_cuda_kv_t *kv, uint32_t layer, const path_t 
     uint32_t position = path->position + blockIdx.x;
     vector_t<T> from = slot_vector<T>(kv, side, layer, kv_head, path->slots, path->slots_max,
                                       path->accepted[blockIdx.x]);
-    vector_t<T> to = page_vector<T>(kv, side, layer, kv_head, path->pages[position / OR_KV_BLOCK],
-                                    position % OR_KV_BLOCK);
+    uint32_t page = pages_of(kv, &path->table)[position / OR_KV_BLOCK];
+    vector_t<T> to = page_vector<T>(kv, side, layer, kv_head, page, position % OR_KV_BLOCK);
     for (uint32_t d = threadIdx.x; d < kv->head_dim; d += THREADS) {
         to.numbers[d * to.step] = from.numbers[d];
     }
@@ -141,21 +141,21 @@ OR_DEVICE void copy_vector(const or_cuda_kv_t *kv, uint32_t layer, const path_t 
     }
 }
 
-// A layer with heads of its own, described alone.
+// A layer with heads or pages of its own, described alone.
 OR_DEVICE void describe_layer(or_cuda_kv_t *kv, uint32_t layer)
 {
     const or_cuda_kv_layer_t *own = &kv->each[layer];
     kv->kv_heads = own->kv_heads;
     kv->head_dim = own->head_dim;
-    kv->pages = (uint8_t *)kv->pages + own->before;
+    kv->pages = own->pages;
+    kv->page_bytes = own->page_bytes;
     kv->slot_before = own->slot_before;
+    kv->in_frames = own->in_frames;
 }
 
 // A thread block for each accepted node, layer, head, and side.
-OR_GLOBAL void accept_slots(or_cuda_kv_t kv, const uint32_t *pages, uint32_t position, void *slots,
-                            uint32_t slots_max, const uint32_t *accepted)
+OR_GLOBAL void accept_slots(or_cuda_kv_t kv, path_t path)
 {
-    path_t path = {pages, position, slots, slots_max, accepted};
     side_t side = blockIdx.z % SIDES == 0 ? KEYS : VALUES;
     uint32_t layer = blockIdx.y;
     if (kv.each) {
@@ -178,7 +178,7 @@ OR_GLOBAL void accept_slots(or_cuda_kv_t kv, const uint32_t *pages, uint32_t pos
     }
 }
 
-int or_cuda_accept(or_cuda_t *cuda, const or_cuda_kv_t *kv, const uint32_t *pages,
+int or_cuda_accept(or_cuda_t *cuda, const or_cuda_kv_t *kv, const or_cuda_page_table_t *table,
                    uint32_t position, const void *slots, uint32_t slots_max, const uint32_t *from,
                    uint32_t count)
 {
@@ -186,6 +186,7 @@ int or_cuda_accept(or_cuda_t *cuda, const or_cuda_kv_t *kv, const uint32_t *page
         return OR_CUDA_OK;
     }
     void *read = (void *)slots; // as the way to a slot is the same for who writes
+    path_t path = {*table, position, read, slots_max, from};
     return or_launch(cuda, accept_slots, dim3(count, kv->layers, kv->kv_heads * SIDES),
-                     dim3(THREADS), 0, with_page_bytes(kv), pages, position, read, slots_max, from);
+                     dim3(THREADS), 0, with_page_bytes(kv), path);
 }

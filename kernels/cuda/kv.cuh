@@ -66,6 +66,12 @@ static inline or_cuda_kv_t with_page_bytes(const or_cuda_kv_t *kv)
 
 // ---- places ----
 
+// Return the numbers by which the layers that `kv` describes find a sequence's positions.
+CANONICAL const uint32_t *pages_of(const or_cuda_kv_t *kv, const or_cuda_page_table_t *table)
+{
+    return kv->in_frames ? table->frames : table->pages;
+}
+
 template <typename T> struct vector_t {
     T *numbers;
     size_t step; // from one dimension's to the next one's

@@ -58,7 +58,7 @@ static bool check_shape(or_doctor_t *doctor, or_doctor_model_t *model, const or_
                             "\"Pairing models\")");
         return false;
     }
-    model->memory = or_model_cache_bytes(&shape); // on the CPU: GPUs keep whole texts
+    model->memory = or_model_cache_bytes(&shape);
     model->pass_bytes = or_model_pass_bytes(&shape);
     or_doctor_say(doctor, OR_CHECK_OK, name.text, NULL,
                   "%s, %.1f million parameters, %" PRIu32 " layers, context %" PRIu32,

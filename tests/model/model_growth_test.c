@@ -69,6 +69,7 @@ static void open_twins(twins_t *twins, const char *path, const or_gpu_choice_t *
     const or_model_options_t options = {.threads = 1,
                                         .context_max = context,
                                         .rows_max = length > ROWS ? length : ROWS,
+                                        .window_slack = 1,
                                         .gpu = choice,
                                         .cache_type_k = kv,
                                         .cache_type_v = kv};
@@ -652,6 +653,49 @@ static void a_text_grows_out_of_its_step(void **state)
     unlink(path);
 }
 
+// Cut the text back as far as that is possible without reading it again.
+static void cut_back(text_t *text)
+{
+    const uint32_t length = or_kv_sequence_length(text->grown);
+    uint32_t least = 1;
+    while (or_kv_sequence_usable(text->grown, length, least) == 0) {
+        least++;
+    }
+    assert_true(least < length);
+    or_kv_sequence_truncate(text->grown, least);
+    or_kv_sequence_truncate(text->stepped, least);
+    assert_int_equal(or_kv_sequence_length(text->grown), least);
+}
+
+// A shadow sees what the root saw. Of a text that was just cut back as far as it can be that is gone, so no tree grows there.
+static void windows_are_kept_in_frames(void **state)
+{
+    (void)state;
+    static tree_t tree;
+    const or_gpu_choice_t choice = {.functions = or_gpu_functions()};
+    char *path = family_file_make_with("gpt-oss/0", ".sliding_window", 9);
+    or_grown_t grown;
+    twins_t twins;
+    open_twins(&twins, path, &choice, OR_KV_F16, 256, 100);
+    prepare(&twins);
+    assert_true(or_kv_cache_frames(or_model_cache(twins.grown.model)) > 0);
+    text_t *text = &twins.texts[0];
+    for (uint32_t i = 0; i < 3; i++) {
+        live_a_round(&twins, text, wish_for_batch);
+    }
+    cut_back(text);
+    wish_for_batch(&twins, text, &tree);
+    tree.guesses[0].slot = OR_KV_NO_SLOT;
+    tree.growth.guesses = tree.guesses;
+    memset(&grown, 0xAA, sizeof grown);
+    assert_int_equal(or_model_grow(twins.grown.model, &tree.growth, &grown), OR_OK);
+    assert_int_equal(grown.row_count, 0);
+    live_rounds_with_batches(&twins);
+    assert_true(twins.adopted > 0);
+    close_twins(&twins);
+    free(path);
+}
+
 int main(void)
 {
     fixture_need_gpu();
@@ -661,6 +705,7 @@ int main(void)
         cmocka_unit_test(tensor_cores_make_them_too),
         cmocka_unit_test(trees_grow_to_the_end_of_the_context),
         cmocka_unit_test(a_text_grows_out_of_its_step),
+        cmocka_unit_test(windows_are_kept_in_frames),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -258,8 +258,8 @@ static void free_embedding(or_gpu_t *gpu)
 
 static size_t asked_bytes(const or_model_t *model)
 {
-    size_t pages = (model->context + OR_KV_PAGE - 1) / OR_KV_PAGE;
-    return sizeof(or_gpu_growth_asked_t) + pages * sizeof(uint32_t);
+    const uint32_t pages = model->context / OR_KV_PAGE + 1;
+    return sizeof(or_gpu_growth_asked_t) + or_gpu_page_table_bytes(pages, model->window_slack > 0);
 }
 
 static or_status_t each_growth_part(or_model_t *model, or_gpu_parts_t *each)

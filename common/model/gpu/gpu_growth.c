@@ -247,8 +247,8 @@ static uint32_t depth_for(const or_growth_t *growth)
     return or_min_u32(or_min_u32(growth->depth, OR_CUDA_GROWTH_MAX), deepest);
 }
 
-static void ask_for_tree(const or_growth_t *growth, uint32_t rows, const uint32_t *pages,
-                         or_cuda_growth_t *tree)
+static void ask_for_tree(const or_growth_t *growth, uint32_t rows,
+                         const or_cuda_page_table_t *table, or_cuda_growth_t *tree)
 {
     const or_kv_sequence_t *sequence = growth->sequence;
     *tree =
@@ -261,7 +261,7 @@ static void ask_for_tree(const or_growth_t *growth, uint32_t rows, const uint32_
                            .nearly = growth->nearly,
                            .share = growth->share,
                            .contest = contest_of(&growth->contest),
-                           .pages = pages,
+                           .table = *table,
                            .committed = sequence->length,
                            .slots = sequence->slot_bytes,
                            .slots_max = sequence->slots_max,
@@ -287,7 +287,7 @@ static void ask_for_shadows(or_gpu_growth_asked_t *asked, uint32_t rows)
     for (uint32_t i = 0; i < rows; i++) {
         asked->tokens[i] = tree->guesses[0].token;
         asked->positions[i] = tree->committed - 1;
-        asked->seen[i] = (or_cuda_seen_t){.pages = tree->pages,
+        asked->seen[i] = (or_cuda_seen_t){.table = tree->table,
                                           .committed = tree->committed,
                                           .position = tree->committed - 1,
                                           .slots = tree->slots,
@@ -301,12 +301,14 @@ static void ask(or_gpu_t *gpu, const or_growth_t *growth, uint32_t rows)
 {
     or_gpu_growth_asked_t *asked = gpu->growth.asked_host;
     const or_kv_sequence_t *sequence = growth->sequence;
-    size_t page_bytes = sequence->page_count * sizeof *asked->pages;
-    ask_for_tree(growth, rows, gpu->growth.asked->pages, &asked->tree);
+    const size_t bytes =
+        or_gpu_page_table_bytes(sequence->page_count, sequence->cache->frames != NULL);
+    const or_cuda_page_table_t table = or_gpu_write_page_table(
+        sequence, 0, sequence->page_count, asked->pages, gpu->growth.asked->pages);
+    ask_for_tree(growth, rows, &table, &asked->tree);
     ask_for_shadows(asked, rows);
-    memcpy(asked->pages, sequence->pages, page_bytes);
-    or_gpu_keep(gpu, gpu->functions->upload(gpu->cuda, gpu->growth.asked, asked,
-                                            sizeof *asked + page_bytes));
+    or_gpu_keep(gpu,
+                gpu->functions->upload(gpu->cuda, gpu->growth.asked, asked, sizeof *asked + bytes));
 }
 
 // ---- what is launched ----
@@ -414,6 +416,14 @@ static or_cuda_recording_t *find_recording(or_model_t *model, const or_growth_t 
     return or_gpu_steps_find(model, OR_GPU_GROWTH, rows, launch);
 }
 
+// Does the root's row find all that it sees? A text that was just cut back as far as it can be has given up the first of
+// that: what the next row does not attend to.
+static bool sees_root(const or_kv_sequence_t *sequence)
+{
+    const uint32_t before = sequence->length - 1;
+    return or_kv_sequence_usable(sequence, sequence->length, before) == before;
+}
+
 or_status_t or_model_grow(or_model_t *model, const or_growth_t *growth, or_grown_t *grown)
 {
     or_gpu_t *gpu = model->gpu;
@@ -423,8 +433,9 @@ or_status_t or_model_grow(or_model_t *model, const or_growth_t *growth, or_grown
     }
     uint32_t rows = rows_for(model, growth);
     model->row_count = 0;
-    or_cuda_recording_t *recording =
-        or_model_can_grow(model) ? find_recording(model, growth, rows) : NULL;
+    or_cuda_recording_t *recording = or_model_can_grow(model) && sees_root(growth->sequence)
+                                         ? find_recording(model, growth, rows)
+                                         : NULL;
     if (recording == NULL) {
         *grown = (or_grown_t){0};
         return OR_OK;

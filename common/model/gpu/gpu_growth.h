@@ -13,14 +13,14 @@
 #include "common/model/model_internal.h"
 #include "kernels/cuda/cuda_kernels.h"
 
-// The request to the device, which changes all of it but the pages.
+// The request to the device, which changes all of it but the page table.
 typedef struct {
     or_cuda_growth_t tree;
     int32_t tokens[OR_CUDA_GROWTH_MAX]; // of the rows of a pass, and so on
     uint32_t positions[OR_CUDA_GROWTH_MAX];
     or_cuda_seen_t seen[OR_CUDA_GROWTH_MAX];
     or_cuda_contest_t contests[OR_CUDA_GROWTH_MAX];
-    uint32_t pages[]; // of the sequence
+    uint32_t pages[]; // the sequence's page table (or_gpu_write_page_table)
 } or_gpu_growth_asked_t;
 
 typedef struct {

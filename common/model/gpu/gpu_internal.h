@@ -239,6 +239,13 @@ uint32_t or_gpu_slots_reserve(or_gpu_t *gpu, uint32_t slots_max, uint32_t wanted
 // Give back all but `count` of what was reserved, before the first sequence opens.
 void or_gpu_slots_keep(or_gpu_t *gpu, uint32_t count);
 
+// Return the bytes of a table of so many pages, with their frames if layers have any.
+size_t or_gpu_page_table_bytes(uint32_t pages, bool has_frames);
+// Write the table of `count` pages of a sequence from number `first` on. Return it for who reads it at `read_at`, on the
+// device.
+or_cuda_page_table_t or_gpu_write_page_table(const or_kv_sequence_t *sequence, uint32_t first,
+                                             uint32_t count, uint32_t *to, const uint32_t *read_at);
+
 // Describe the K and V of a layer of this stage alone: its number is 0 there.
 or_cuda_kv_t or_gpu_kv_of_layer(const or_model_t *model, uint32_t layer);
 

@@ -9,7 +9,9 @@
 //
 // Where each row's K and V go, and what it sees:
 //
-//     tables   positions [rows]   tokens [rows]   seen [rows]   pages of a sequence   chain of a row   pages   chain ...
+//     tables   positions [rows]   tokens [rows]   seen [rows]   page table of a sequence   chain of a row   page table ...
+//
+// A page table is the numbers of pages, and behind them those of their frames if layers have any.
 //
 // Tables live until nothing on the device needs them any more: those of a pass until the next one, which waits
 // first; those of accepted paths lie behind them, as many as find room.
@@ -26,10 +28,15 @@ static uint32_t pages_for(uint32_t positions)
     return positions / OR_KV_PAGE + (positions % OR_KV_PAGE != 0);
 }
 
-static size_t path_bytes(uint32_t count)
+size_t or_gpu_page_table_bytes(uint32_t pages, bool has_frames)
+{
+    return (has_frames ? 2 : 1) * (size_t)pages * sizeof(uint32_t);
+}
+
+static size_t path_bytes(uint32_t count, bool has_frames)
 {
     return aligned((size_t)count * sizeof(uint32_t)) +
-           aligned((pages_for(count) + 1ull) * sizeof(uint32_t));
+           aligned(or_gpu_page_table_bytes(pages_for(count) + 1, has_frames));
 }
 
 // Each row may be of another sequence, and see a whole context or the longest path.
@@ -37,11 +44,12 @@ size_t or_gpu_tables_bytes(const or_model_t *model)
 {
     size_t rows = model->rows_max;
     uint32_t path = model->context < OR_TREE_POSITIONS_MAX ? model->context : OR_TREE_POSITIONS_MAX;
-    size_t row =
-        aligned(pages_for(model->context) * sizeof(uint32_t)) + aligned(path * sizeof(uint32_t));
+    bool has_frames = model->window_slack > 0;
+    size_t row = aligned(or_gpu_page_table_bytes(pages_for(model->context), has_frames)) +
+                 aligned(path * sizeof(uint32_t));
     size_t pass =
         2 * aligned(rows * sizeof(uint32_t)) + aligned(rows * sizeof(or_cuda_seen_t)) + rows * row;
-    return pass + path_bytes(path);
+    return pass + path_bytes(path, has_frames);
 }
 
 // Take `bytes` of the tables on the host, for which there must be room.
@@ -74,11 +82,27 @@ void or_gpu_tables_clear(or_gpu_t *gpu)
     gpu->tables.sent = 0;
 }
 
-static const uint32_t *put_pages(or_gpu_tables_t *tables, const or_kv_sequence_t *sequence)
+or_cuda_page_table_t or_gpu_write_page_table(const or_kv_sequence_t *sequence, uint32_t first,
+                                             uint32_t count, uint32_t *to, const uint32_t *read_at)
 {
-    uint32_t *pages = put(tables, sequence->page_count * sizeof *pages);
-    memcpy(pages, sequence->pages, sequence->page_count * sizeof *pages);
-    return on_device(tables, pages);
+    const or_kv_frames_t *frames = sequence->cache->frames;
+    const uint32_t *pages = sequence->pages + first;
+    memcpy(to, pages, count * sizeof *to);
+    for (uint32_t i = 0; frames != NULL && i < count; i++) {
+        bool is_kept = first + i >= sequence->kept_from;
+        to[count + i] = is_kept ? frames->frame_of[pages[i]] : OR_KV_NO_FRAME;
+    }
+    return (or_cuda_page_table_t){.pages = read_at,
+                                  .frames = frames != NULL ? read_at + count : NULL};
+}
+
+static or_cuda_page_table_t put_page_table(or_gpu_tables_t *tables,
+                                           const or_kv_sequence_t *sequence, uint32_t first,
+                                           uint32_t count)
+{
+    bool has_frames = sequence->cache->frames != NULL;
+    uint32_t *table = put(tables, or_gpu_page_table_bytes(count, has_frames));
+    return or_gpu_write_page_table(sequence, first, count, table, on_device(tables, table));
 }
 
 static void put_chain(or_gpu_tables_t *tables, const or_pass_row_t *row, or_cuda_seen_t *seen)
@@ -103,13 +127,14 @@ void or_gpu_tables_of_pass(or_model_t *model, uint32_t rows)
         bool as_before = i > 0 && sequence == model->rows[i - 1].sequence;
         positions[i] = row->position;
         tokens[i] = row->token;
-        seen[i] =
-            (or_cuda_seen_t){.pages = as_before ? seen[i - 1].pages : put_pages(tables, sequence),
-                             .committed = row->committed,
-                             .position = row->position,
-                             .slots = sequence->slot_bytes,
-                             .slots_max = sequence->slots_max,
-                             .slot = row->slot};
+        seen[i] = (or_cuda_seen_t){
+            .table = as_before ? seen[i - 1].table
+                               : put_page_table(tables, sequence, 0, sequence->page_count),
+            .committed = row->committed,
+            .position = row->position,
+            .slots = sequence->slot_bytes,
+            .slots_max = sequence->slots_max,
+            .slot = row->slot};
         if (row->slot != OR_KV_NO_SLOT) {
             put_chain(tables, row, &seen[i]);
         }
@@ -124,7 +149,7 @@ void or_gpu_tables_of_pass(or_model_t *model, uint32_t rows)
 
 // A sequence's pages from position `length` on, and slots.
 typedef struct {
-    const uint32_t *pages;
+    or_cuda_page_table_t table;
     const uint32_t *slots;
 } path_t;
 
@@ -133,17 +158,16 @@ static path_t put_path(or_gpu_t *gpu, const or_kv_sequence_t *sequence, const ui
                        uint32_t count)
 {
     or_gpu_tables_t *tables = &gpu->tables;
-    if (tables->bytes - tables->used < path_bytes(count)) {
+    if (tables->bytes - tables->used < path_bytes(count, sequence->cache->frames != NULL)) {
         or_gpu_tables_clear(gpu);
     }
     uint32_t first = sequence->length / OR_KV_PAGE;
     uint32_t page_count = pages_for(sequence->length + count) - first;
-    uint32_t *pages = put(tables, page_count * sizeof *pages);
+    or_cuda_page_table_t table = put_page_table(tables, sequence, first, page_count);
     uint32_t *path = put(tables, count * sizeof *path);
-    memcpy(pages, sequence->pages + first, page_count * sizeof *pages);
     memcpy(path, slots, count * sizeof *path);
     send(gpu);
-    return (path_t){on_device(tables, pages), on_device(tables, path)};
+    return (path_t){table, on_device(tables, path)};
 }
 
 // ---- memory of slots (or_gpu_slots_t) ----
@@ -241,15 +265,30 @@ void or_gpu_slots_free(or_gpu_t *gpu)
 
 // ---- a layer ----
 
+static or_cuda_kv_layer_t describe_layer(const or_kv_cache_t *cache, uint32_t layer)
+{
+    const or_kv_frames_t *frames = cache->frames;
+    const or_kv_place_t *place = &cache->places[layer];
+    return (or_cuda_kv_layer_t){
+        .kv_heads = place->heads.kv_heads,
+        .head_dim = place->heads.head_dim,
+        .pages = (place->in_frame ? frames->bytes : cache->pages) + place->before,
+        .page_bytes = place->in_frame ? frames->frame_bytes : cache->page_bytes,
+        .slot_before = place->slot_before,
+        .in_frames = place->in_frame};
+}
+
 or_cuda_kv_t or_gpu_kv_of_layer(const or_model_t *model, uint32_t layer)
 {
-    const or_kv_place_t *place = &model->cache->places[layer];
+    const or_cuda_kv_layer_t own = describe_layer(model->cache, layer);
     or_cuda_kv_t kv = model->gpu->kv;
     kv.layers = 1;
-    kv.kv_heads = place->heads.kv_heads;
-    kv.head_dim = place->heads.head_dim;
-    kv.pages = (uint8_t *)kv.pages + place->before;
-    kv.slot_before = place->slot_before;
+    kv.kv_heads = own.kv_heads;
+    kv.head_dim = own.head_dim;
+    kv.pages = own.pages;
+    kv.page_bytes = own.page_bytes;
+    kv.slot_before = own.slot_before;
+    kv.in_frames = own.in_frames;
     return kv;
 }
 
@@ -280,17 +319,18 @@ static size_t block_bytes_max(const or_kv_cache_t *cache)
     return most;
 }
 
-// Tell the device where layers lie whose heads are their own.
+// Tell the device where each layer lies, if some have heads of their own or are in frames.
 static bool take_places(or_kv_cache_t *cache)
 {
     or_gpu_t *gpu = gpu_of(cache);
     const uint32_t layers = cache->shape.layers;
+    if (cache->shape.each == NULL && cache->frames == NULL) {
+        return true;
+    }
     or_cuda_kv_layer_t *each = calloc(layers + 1ull, sizeof *each);
     for (uint32_t i = 0; each != NULL && i < layers; i++) {
-        const or_kv_place_t *place = &cache->places[i];
-        const uint32_t heads = place->heads.kv_heads;
-        each[i] =
-            (or_cuda_kv_layer_t){heads, place->heads.head_dim, place->before, place->slot_before};
+        each[i] = describe_layer(cache, i);
+        const uint32_t heads = each[i].kv_heads;
         gpu->kv.kv_heads = heads > gpu->kv.kv_heads ? heads : gpu->kv.kv_heads;
     }
     void *at = each;
@@ -300,10 +340,28 @@ static bool take_places(or_kv_cache_t *cache)
     return taken;
 }
 
+static bool take_memory(or_kv_cache_t *cache)
+{
+    or_gpu_t *gpu = gpu_of(cache);
+    or_kv_frames_t *frames = cache->frames;
+    or_status_t status =
+        or_gpu_alloc(gpu, cache->pages_max * cache->page_bytes, &cache->allocation);
+    cache->pages = cache->allocation;
+    if (status == OR_OK && frames != NULL) {
+        status = or_gpu_alloc(gpu, frames->frames_max * frames->frame_bytes, &frames->allocation);
+        frames->bytes = frames->allocation;
+    }
+    gpu->kv_block = malloc(block_bytes_max(cache) + 1);
+    return status == OR_OK && gpu->kv_block != NULL;
+}
+
 static void give_pages(or_kv_cache_t *cache)
 {
     or_gpu_t *gpu = gpu_of(cache);
     or_gpu_give(gpu, (void *)gpu->kv.each);
+    if (cache->frames != NULL) {
+        or_gpu_give(gpu, cache->frames->allocation);
+    }
     or_gpu_give(gpu, cache->allocation);
     free(gpu->kv_block);
 }
@@ -312,13 +370,7 @@ static bool take_pages(or_kv_cache_t *cache)
 {
     or_gpu_t *gpu = gpu_of(cache);
     const or_kv_shape_t *shape = &cache->shape;
-    gpu->kv_block = malloc(block_bytes_max(cache) + 1);
-    if (gpu->kv_block == NULL ||
-        or_gpu_alloc(gpu, cache->pages_max * cache->page_bytes, &cache->allocation) != OR_OK) {
-        free(gpu->kv_block);
-        return false;
-    }
-    cache->pages = cache->allocation;
+    bool taken = take_memory(cache);
     gpu->kv = (or_cuda_kv_t){.key_type = types[shape->key_type],
                              .value_type = types[shape->value_type],
                              .layers = shape->layers,
@@ -326,7 +378,7 @@ static bool take_pages(or_kv_cache_t *cache)
                              .head_dim = shape->head_dim,
                              .pages = cache->pages,
                              .page_bytes = cache->page_bytes};
-    if (shape->each != NULL && !take_places(cache)) {
+    if (!taken || !take_places(cache)) {
         give_pages(cache);
         return false;
     }
@@ -346,12 +398,20 @@ static void give_slots(or_kv_sequence_t *sequence)
     give_part(gpu_of(sequence->cache), sequence->slots_max, sequence->slot_bytes);
 }
 
+static void copy(or_gpu_t *gpu, uint8_t *pages, size_t page_bytes, uint32_t from, uint32_t to)
+{
+    or_gpu_keep(gpu, gpu->functions->copy(gpu->cuda, pages + to * page_bytes,
+                                          pages + from * page_bytes, page_bytes));
+}
+
 static void copy_page(or_kv_cache_t *cache, uint32_t from, uint32_t to)
 {
     or_gpu_t *gpu = gpu_of(cache);
-    or_gpu_keep(gpu,
-                gpu->functions->copy(gpu->cuda, cache->pages + to * cache->page_bytes,
-                                     cache->pages + from * cache->page_bytes, cache->page_bytes));
+    const or_kv_frames_t *frames = cache->frames;
+    copy(gpu, cache->pages, cache->page_bytes, from, to);
+    if (frames != NULL) {
+        copy(gpu, frames->bytes, frames->frame_bytes, frames->frame_of[from], frames->frame_of[to]);
+    }
 }
 
 // The path's tables begin with the page of position `length`.
@@ -362,7 +422,7 @@ static void move_slots(or_kv_sequence_t *sequence, const uint32_t *slots, uint32
         return;
     }
     path_t path = put_path(gpu, sequence, slots, count);
-    or_gpu_keep(gpu, gpu->functions->accept(gpu->cuda, &gpu->kv, path.pages,
+    or_gpu_keep(gpu, gpu->functions->accept(gpu->cuda, &gpu->kv, &path.table,
                                             sequence->length % OR_KV_PAGE, sequence->slot_bytes,
                                             sequence->slots_max, path.slots, count));
 }

@@ -195,9 +195,11 @@ static inline bool or_kv_slot_is_live(const or_kv_sequence_t *sequence, uint32_t
     return slot < sequence->slots_max && sequence->slots[slot].epoch == epoch;
 }
 
-// The same as or_kv_cache_create with the given memory, which must outlive the cache.
+// The same as or_kv_cache_create_bounded with the given memory, which must outlive the cache. `windows` NULL: all layers
+// keep whole texts.
 or_status_t or_kv_cache_create_in(const or_kv_memory_t *memory, const or_kv_shape_t *shape,
-                                  uint32_t pages_max, or_kv_cache_t **cache_p);
+                                  const or_kv_windows_t *windows, uint32_t pages_max,
+                                  or_kv_cache_t **cache_p);
 
 // From now on note all changes of the cache's sequences in this journal, which is borrowed; NULL ends that.
 static inline void or_kv_cache_set_journal(or_kv_cache_t *cache, or_kv_journal_t *journal)

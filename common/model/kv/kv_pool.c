@@ -90,29 +90,33 @@ no_cache:
 }
 
 or_status_t or_kv_cache_create_in(const or_kv_memory_t *memory, const or_kv_shape_t *shape,
-                                  uint32_t pages_max, or_kv_cache_t **cache_p)
+                                  const or_kv_windows_t *windows, uint32_t pages_max,
+                                  or_kv_cache_t **cache_p)
 {
-    return create(memory, shape, NULL, NULL, pages_max, cache_p);
+    or_kv_frames_t *frames = NULL;
+    if (windows == NULL) {
+        return create(memory, shape, NULL, NULL, pages_max, cache_p);
+    }
+    or_status_t status = or_kv_frames_create(shape, windows, pages_max, &frames);
+    status = status != OR_OK
+                 ? status
+                 : create(memory, shape, frames, windows->is_bounded, pages_max, cache_p);
+    if (status != OR_OK) {
+        or_kv_frames_destroy(&frames);
+    }
+    return status;
 }
 
 or_status_t or_kv_cache_create(const or_kv_shape_t *shape, uint32_t pages_max,
                                or_kv_cache_t **cache_p)
 {
-    return create(&or_kv_memory_host, shape, NULL, NULL, pages_max, cache_p);
+    return or_kv_cache_create_in(&or_kv_memory_host, shape, NULL, pages_max, cache_p);
 }
 
 or_status_t or_kv_cache_create_bounded(const or_kv_shape_t *shape, const or_kv_windows_t *windows,
                                        uint32_t pages_max, or_kv_cache_t **cache_p)
 {
-    or_kv_frames_t *frames = NULL;
-    or_status_t status = or_kv_frames_create(shape, windows, pages_max, &frames);
-    status = status != OR_OK ? status
-                             : create(&or_kv_memory_host, shape, frames, windows->is_bounded,
-                                      pages_max, cache_p);
-    if (status != OR_OK) {
-        or_kv_frames_destroy(&frames);
-    }
-    return status;
+    return or_kv_cache_create_in(&or_kv_memory_host, shape, windows, pages_max, cache_p);
 }
 
 void or_kv_cache_destroy(or_kv_cache_t **cache_p)

@@ -292,7 +292,7 @@ OR_DEVICE void write_row(const or_cuda_growth_t *growth, const tree_t *tree, uin
     }
     tables->tokens[row] = guess->token;
     tables->positions[row] = position;
-    tables->seen[row] = {growth->pages,
+    tables->seen[row] = {growth->table,
                          growth->committed,
                          position,
                          growth->slots,

@@ -1,7 +1,8 @@
 // Goal: attention on a device gives the bits of kernels/ref whatever a row sees, whichever of that its window has, and
 // where scores are capped or have a sink beside them.
 // Method: rows of two sequences see random pages and slots. The K and V of each are laid out in the order of their
-// positions and go through kernels/ref, one row at a time. What lies before a window has a weight of 0 there.
+// positions and go through kernels/ref, one row at a time. What lies before a window has a weight of 0 there; where layers
+// are in frames the device has no frames of it.
 #include "kernels/cuda/tests/kv_test_support.h"
 
 #include <math.h>
@@ -87,6 +88,11 @@ static float *lay_out(const case_t *c, uint32_t row, uint32_t n, uint32_t kv_hea
     return blocks;
 }
 
+static uint32_t seen_by(const case_t *c, uint32_t row)
+{
+    return c->rows->seen[row].committed + c->rows->seen[row].chain_count;
+}
+
 // The first of n positions that a row attends to.
 static uint32_t first_seen(const case_t *c, uint32_t n)
 {
@@ -146,7 +152,7 @@ static void attend(const case_t *c, uint32_t n, uint32_t head, const float *quer
 
 static void attend_row(const case_t *c, uint32_t row, float *out)
 {
-    uint32_t n = c->rows->seen[row].committed + c->rows->seen[row].chain_count;
+    uint32_t n = seen_by(c, row);
     size_t head_dim = c->cache->kv.head_dim;
     for (uint32_t kv_head = 0; kv_head < c->cache->kv.kv_heads; kv_head++) {
         float *keys = lay_out(c, row, n, kv_head, KV_TEST_KEY);
@@ -211,8 +217,9 @@ static void attend_on_device(uint64_t *random, const case_t *c, const or_cuda_ro
     size_t floats = or_cuda_attention_floats(stride, c->cache->kv.head_dim);
     float *scores =
         cuda_test_upload(test_device, NULL, rows * c->heads.count * floats * sizeof *scores);
-    cuda_test_ok(or_cuda_attention(test_device, &c->cache->kv, c->layer, c->rows->device_seen, rows,
-                                   query, c->stride, &c->heads, &how, scores, stride, to));
+    const or_cuda_kv_t kv = kv_test_kv_of(c->cache, c->layer);
+    cuda_test_ok(or_cuda_attention(test_device, &kv, c->layer, c->rows->device_seen, rows, query,
+                                   c->stride, &c->heads, &how, scores, stride, to));
     or_cuda_free(test_device, sinks);
     or_cuda_free(test_device, scores);
     or_cuda_free(test_device, query);
@@ -252,6 +259,19 @@ typedef struct {
     uint32_t window;
 } sizes_t;
 
+// What no row attends to is gone, in layers that are in frames.
+static void lose_frames(const case_t *c)
+{
+    for (uint32_t sequence = 0; sequence < KV_TEST_SEQUENCES; sequence++) {
+        uint32_t first = c->cache->context;
+        for (uint32_t row = 0; row < c->rows->count; row++) {
+            uint32_t own = first_seen(c, seen_by(c, row));
+            first = c->rows->sequences[row] == sequence && own < first ? own : first;
+        }
+        kv_test_lose_frames(c->cache, sequence, first);
+    }
+}
+
 // Half of the windows are shorter than what some row sees.
 static uint32_t random_window(uint64_t *random, uint32_t context)
 {
@@ -288,6 +308,7 @@ static void check_sizes(uint64_t *random, test_kind_t kind, const sizes_t *sizes
                 .stride = stride,
                 .query = query,
                 .sinks = test_below(random, 3) == 0 ? sinks : NULL};
+    lose_frames(&c);
     check_case(random, &c, test_below(random, 2) == 0);
     kv_test_assert_same(&cache);
     free(sinks);

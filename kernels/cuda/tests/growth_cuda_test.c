@@ -242,7 +242,8 @@ static void compare_row(uint32_t row)
     assert_int_equal(stage.positions[row], wishes->committed + guess->depth - 1);
     assert_int_equal(seen->position, stage.positions[row]);
     assert_int_equal(seen->committed, wishes->committed);
-    assert_ptr_equal(seen->pages, wishes->pages);
+    assert_ptr_equal(seen->table.pages, wishes->table.pages);
+    assert_ptr_equal(seen->table.frames, wishes->table.frames);
     assert_ptr_equal(seen->slots, wishes->slots);
     assert_int_equal(seen->slots_max, wishes->slots_max);
     assert_int_equal(seen->slot, is_shadow ? OR_CUDA_SHADOW : guess->slot);

@@ -39,7 +39,8 @@ void growth_draw_wishes(or_cuda_growth_t *wishes, uint64_t *random)
         .passes = PICK(random, 2, 64, 64, 64),
         .nearly = test_below(random, 4) == 0 ? INFINITY : PICK(random, 0, 2, 2),
         .share = 0.01 * PICK(random, 0, 0, 0, 5, 30),
-        .pages = (const uint32_t *)(uintptr_t)0x1000, // addresses that are only passed on
+        .table = {(const uint32_t *)(uintptr_t)0x1000, // addresses that are only passed on
+                  (const uint32_t *)(uintptr_t)0x3000},
         .committed = (uint32_t)test_below(random, 1000),
         .slots = (void *)(uintptr_t)0x2000,
         .slots_max = 256,

@@ -58,7 +58,8 @@ static void check_store(const kv_test_cache_t *cache, const kv_test_rows_t *rows
     float *device_value = cuda_test_upload(test_device, value, bytes);
     store_in_copy(cache, rows, layer, KV_TEST_KEY, key, stride);
     store_in_copy(cache, rows, layer, KV_TEST_VALUE, value, stride);
-    cuda_test_ok(or_cuda_store_kv(test_device, &cache->kv, layer, rows->device_seen, rows->count,
+    const or_cuda_kv_t kv = kv_test_kv_of(cache, layer);
+    cuda_test_ok(or_cuda_store_kv(test_device, &kv, layer, rows->device_seen, rows->count,
                                   device_key, device_value, stride));
     kv_test_assert_same(cache);
     or_cuda_free(test_device, device_value);
@@ -213,6 +214,37 @@ static void accept_in_copy(const kv_test_cache_t *cache, uint32_t sequence, uint
     }
 }
 
+// Describe each layer to the device, which frees it.
+static or_cuda_kv_layer_t *describe_layers(const kv_test_cache_t *cache)
+{
+    const size_t page_bytes = or_cuda_page_bytes(&cache->kv);
+    or_cuda_kv_layer_t each[KV_TEST_LAYERS];
+    for (uint32_t layer = 0; layer < KV_TEST_LAYERS; layer++) {
+        each[layer] = (or_cuda_kv_layer_t){
+            .kv_heads = cache->kv.kv_heads,
+            .head_dim = cache->kv.head_dim,
+            .pages = (uint8_t *)cache->kv.pages + layer * page_bytes / KV_TEST_LAYERS,
+            .page_bytes = page_bytes,
+            .slot_before = layer * or_cuda_slots_bytes(&cache->kv, 1) / KV_TEST_LAYERS,
+            .in_frames = cache->in_frames[layer]};
+    }
+    return cuda_test_upload(test_device, each, sizeof each);
+}
+
+static void accept(const kv_test_cache_t *cache, uint32_t sequence, uint32_t position,
+                   const uint32_t *slots, uint32_t count)
+{
+    uint32_t *from = cuda_test_upload(test_device, slots, KV_TEST_SLOTS * sizeof *slots);
+    or_cuda_kv_layer_t *each = describe_layers(cache);
+    or_cuda_kv_t kv = kv_test_kv_of(cache, 0);
+    kv.each = cache->in_frames[0] != cache->in_frames[1] ? each : NULL;
+    const or_cuda_page_table_t table = kv_test_table_of(cache, sequence);
+    cuda_test_ok(or_cuda_accept(test_device, &kv, &table, position, cache->slots[sequence].device,
+                                KV_TEST_SLOTS, from, count));
+    or_cuda_free(test_device, each);
+    or_cuda_free(test_device, from);
+}
+
 // NaNs among them, which keep their bits.
 static void accepted_slots_are_copied(void **state)
 {
@@ -228,14 +260,11 @@ static void accepted_slots_are_copied(void **state)
         uint32_t position = (uint32_t)test_below(&random, cache.context - count + 1);
         uint32_t sequence = i % KV_TEST_SEQUENCES;
         kv_test_draw(&random, slots, count, KV_TEST_SLOTS);
-        uint32_t *from = cuda_test_upload(test_device, slots, sizeof slots);
         for (uint32_t j = 0; j < count; j++) {
             accept_in_copy(&cache, sequence, position + j, slots[j]);
         }
-        cuda_test_ok(or_cuda_accept(test_device, &cache.kv, cache.tables[sequence].device, position,
-                                    cache.slots[sequence].device, KV_TEST_SLOTS, from, count));
+        accept(&cache, sequence, position, slots, count);
         kv_test_assert_same(&cache);
-        or_cuda_free(test_device, from);
         kv_test_cache_free(&cache);
     }
 }

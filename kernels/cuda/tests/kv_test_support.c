@@ -103,15 +103,14 @@ static kv_test_memory_t random_numbers(uint64_t *random, test_kind_t kind,
 }
 
 // Deal the pages to the sequences at random.
-static void deal_pages(uint64_t *random, kv_test_cache_t *cache)
+static void deal_pages(uint64_t *random, uint32_t count, kv_test_memory_t *tables)
 {
-    uint32_t count = kv_test_pages_for(cache->context);
     uint32_t *deck = kv_test_allocate(KV_TEST_SEQUENCES * count * sizeof *deck);
     kv_test_draw(random, deck, KV_TEST_SEQUENCES * count, KV_TEST_SEQUENCES * count);
     for (size_t s = 0; s < KV_TEST_SEQUENCES; s++) {
         uint32_t *table = kv_test_allocate(count * sizeof *table);
         memcpy(table, deck + s * count, count * sizeof *table);
-        cache->tables[s] = memory_of(table, count * sizeof *table);
+        tables[s] = memory_of(table, count * sizeof *table);
     }
     free(deck);
 }
@@ -136,7 +135,11 @@ kv_test_cache_t kv_test_cache_create(uint64_t *random, test_kind_t kind, kv_test
                              .context = context};
     size_t heads = (size_t)KV_TEST_LAYERS * kv_heads;
     size_t pages = (size_t)KV_TEST_SEQUENCES * kv_test_pages_for(context);
-    deal_pages(random, &cache);
+    deal_pages(random, kv_test_pages_for(context), cache.tables);
+    deal_pages(random, kv_test_pages_for(context), cache.frames);
+    for (uint32_t layer = 0; layer < KV_TEST_LAYERS; layer++) {
+        cache.in_frames[layer] = test_below(random, 2) == 0;
+    }
     cache.pages = random_numbers(random, kind, &cache, pages * heads, OR_KV_BLOCK);
     assert_int_equal(cache.pages.bytes, pages * or_cuda_page_bytes(&cache.kv));
     cache.kv.pages = cache.pages.device;
@@ -152,7 +155,30 @@ void kv_test_cache_free(kv_test_cache_t *cache)
     memory_free(&cache->pages);
     for (uint32_t s = 0; s < KV_TEST_SEQUENCES; s++) {
         memory_free(&cache->tables[s]);
+        memory_free(&cache->frames[s]);
         memory_free(&cache->slots[s]);
+    }
+}
+
+or_cuda_kv_t kv_test_kv_of(const kv_test_cache_t *cache, uint32_t layer)
+{
+    or_cuda_kv_t kv = cache->kv;
+    kv.in_frames = cache->in_frames[layer];
+    return kv;
+}
+
+or_cuda_page_table_t kv_test_table_of(const kv_test_cache_t *cache, uint32_t sequence)
+{
+    return (or_cuda_page_table_t){.pages = cache->tables[sequence].device,
+                                  .frames = cache->frames[sequence].device};
+}
+
+void kv_test_lose_frames(const kv_test_cache_t *cache, uint32_t sequence, uint32_t positions)
+{
+    static const uint32_t gone = UINT32_MAX;
+    uint32_t *frames = cache->frames[sequence].device;
+    for (uint32_t i = 0; i < positions / OR_KV_BLOCK; i++) {
+        cuda_test_ok(or_cuda_upload(test_device, &frames[i], &gone, sizeof gone));
     }
 }
 
@@ -167,7 +193,8 @@ void kv_test_assert_same(const kv_test_cache_t *cache)
 or_kv_vector_t kv_test_in_page(const kv_test_cache_t *cache, uint32_t sequence, uint32_t position,
                                uint32_t layer, uint32_t kv_head, kv_test_side_t side)
 {
-    const uint32_t *table = cache->tables[sequence].host;
+    const kv_test_memory_t *tables = cache->in_frames[layer] ? cache->frames : cache->tables;
+    const uint32_t *table = tables[sequence].host;
     uint32_t head_dim = cache->kv.head_dim;
     size_t head =
         ((size_t)table[position / OR_KV_BLOCK] * KV_TEST_LAYERS + layer) * cache->kv.kv_heads +
@@ -206,7 +233,7 @@ static void add_row(kv_test_rows_t *rows, const kv_test_cache_t *cache, uint32_t
                     or_cuda_seen_t seen)
 {
     assert_true(rows->count < KV_TEST_ROWS_MAX);
-    seen.pages = cache->tables[sequence].device;
+    seen.table = kv_test_table_of(cache, sequence);
     seen.slots = cache->slots[sequence].device;
     seen.slots_max = KV_TEST_SLOTS;
     seen.chain = rows->device_chains + (size_t)rows->count * KV_TEST_CHAIN_MAX;

@@ -42,16 +42,24 @@ typedef struct {
     uint32_t context; // positions of each sequence
     kv_test_memory_t pages;
     kv_test_memory_t tables[KV_TEST_SEQUENCES]; // page numbers
+    kv_test_memory_t frames
+        [KV_TEST_SEQUENCES]; // others, of the layers in frames, whose places are in `pages` all the same
+    bool in_frames[KV_TEST_LAYERS];
     kv_test_memory_t slots[KV_TEST_SEQUENCES];
 } kv_test_cache_t;
 
 // For a test of sizes: no pages.
 or_cuda_kv_t kv_test_describe(kv_test_types_t types, uint32_t layers, uint32_t kv_heads,
                               uint32_t head_dim);
-// Create a cache of KV_TEST_LAYERS layers.
+// Create a cache of KV_TEST_LAYERS layers, of which some are in frames.
 kv_test_cache_t kv_test_cache_create(uint64_t *random, test_kind_t kind, kv_test_types_t types,
                                      uint32_t kv_heads, uint32_t head_dim, uint32_t context);
 void kv_test_cache_free(kv_test_cache_t *cache);
+// Describe all layers to who works on this one.
+or_cuda_kv_t kv_test_kv_of(const kv_test_cache_t *cache, uint32_t layer);
+or_cuda_page_table_t kv_test_table_of(const kv_test_cache_t *cache, uint32_t sequence);
+// Tell the device that the frames of a sequence's first `positions` are gone, whole pages of them.
+void kv_test_lose_frames(const kv_test_cache_t *cache, uint32_t sequence, uint32_t positions);
 // The device has what the host's copy has.
 void kv_test_assert_same(const kv_test_cache_t *cache);
 
