@@ -19,10 +19,10 @@
 #include "proto/net/edge.h"
 #include "proto/net/endpoint.h"
 #include "verifier/loaded.h"
-#include "verifier/ranks_mpi.h"
+#include "verifier/ranks/ranks_mpi.h"
+#include "verifier/ranks/watchdog.h"
 #include "verifier/readiness.h"
 #include "verifier/verifier.h"
-#include "verifier/watchdog.h"
 
 #define EXIT_USAGE 2
 #define STATS_MS 1000
