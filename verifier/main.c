@@ -19,10 +19,11 @@
 #include "proto/net/edge.h"
 #include "proto/net/endpoint.h"
 #include "verifier/loaded.h"
-#include "verifier/ranks_mpi.h"
+#include "verifier/ranks/rank_cpus.h"
+#include "verifier/ranks/ranks_mpi.h"
+#include "verifier/ranks/watchdog.h"
 #include "verifier/readiness.h"
 #include "verifier/verifier.h"
-#include "verifier/watchdog.h"
 
 #define EXIT_USAGE 2
 #define STATS_MS 1000
@@ -264,15 +265,6 @@ static or_status_t follow(const config_t *config, const loading_t *loading, bool
 
 // ---- all ranks ----
 
-// Choose CPUs. Ranks share those that all of their host may use, unless mpirun has given each its own.
-static or_cpus_t choose_cpus(const or_ranks_mpi_place_t *place)
-{
-    or_cpus_t allowed = or_cpus_allowed();
-    return place->same_cpus
-               ? or_cpus_share(&allowed, (uint32_t)place->neighbour, (uint32_t)place->neighbours)
-               : allowed;
-}
-
 static or_status_t check_loading(const config_t *config, or_model_options_t *options)
 {
     or_status_t status =
@@ -337,7 +329,8 @@ static int run_rank(const config_t *config, loading_t *loading, const or_ranks_m
     or_model_options_t *options = &loading->options;
     uint32_t tree = config->nodes_max + 1; // with the root
     uint32_t batch = batch_rows(config);
-    or_cpus_t cpus = choose_cpus(place);
+    share_gpus(place, &loading->place);
+    or_cpus_t cpus = or_rank_cpus_settle("", place, loading->place.on_gpu);
     options->threads = choose_threads(config->threads, &cpus);
     options->pins = config->cpus.strict ? &cpus : NULL;
     options->poll = or_cpu_options_poll(&config->cpus);
@@ -349,7 +342,6 @@ static int run_rank(const config_t *config, loading_t *loading, const or_ranks_m
     options->window_slack = config->window_slack;
     options->packed = config->packed;
     options->weights_memory = config->weights_memory;
-    share_gpus(place, &loading->place);
     loading->place.gpu.no_peers = !config->nccl;
     bool leads = or_ranks_is_leader(options->ranks);
     or_status_t status = leads ? lead(config, loading, &alone) : follow(config, loading, &alone);

@@ -97,17 +97,23 @@ static bool read_number(const char **text, unsigned long *number)
     return digit;
 }
 
+// Read "lo-hi" or one number at *text, which moves behind it. False if it is neither.
+static bool read_range(const char **text, unsigned long *low, unsigned long *high)
+{
+    bool good = read_number(text, low);
+    *high = *low;
+    if (good && **text == '-') {
+        (*text)++;
+        good = read_number(text, high);
+    }
+    return good && *low <= *high;
+}
+
 or_status_t or_cpus_parse(const char *text, or_cpus_t *cpus)
 {
     unsigned long low, high;
     const char *at = text;
-    bool good = read_number(&at, &low);
-    high = low;
-    if (good && *at == '-') {
-        at++;
-        good = read_number(&at, &high);
-    }
-    if (!good || *at != '\0' || low > high) {
+    if (!read_range(&at, &low, &high) || *at != '\0') {
         return or_fail(OR_ERR_INVALID, "'%s' is not a range of CPUs, as 0-3", text);
     }
     or_cpus_t allowed = or_cpus_allowed();
@@ -126,8 +132,48 @@ or_status_t or_cpus_parse(const char *text, or_cpus_t *cpus)
     return OR_OK;
 }
 
-// Return `count` of the CPUs, beginning with the one that has `first` others before it.
-static or_cpus_t subset(const or_cpus_t *cpus, uint32_t first, uint32_t count)
+or_status_t or_cpus_parse_list(const char *text, or_cpus_t *cpus)
+{
+    const char *at = text;
+    bool good = true, more = *at != '\0' && *at != '\n';
+    or_cpus_t found;
+    CPU_ZERO(&found.set);
+    while (good && more) {
+        unsigned long low, high;
+        good = read_range(&at, &low, &high) && high < CPU_SETSIZE;
+        for (unsigned long i = low; good && i <= high; i++) {
+            CPU_SET(i, &found.set);
+        }
+        more = *at == ',';
+        at += more;
+    }
+    at += *at == '\n';
+    if (!good || *at != '\0') {
+        return or_fail(OR_ERR_INVALID, "this is not a list of CPUs, as 0-3,8");
+    }
+    *cpus = found;
+    return OR_OK;
+}
+
+void or_cpus_list(const or_cpus_t *cpus, char *text, size_t capacity)
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (int i = 0; i < CPU_SETSIZE && at < capacity; i++) {
+        int low = i;
+        while (i < CPU_SETSIZE && CPU_ISSET(i, &cpus->set)) {
+            i++;
+        }
+        const char *comma = at > 0 ? "," : "";
+        if (i == low + 1) {
+            at += (size_t)snprintf(text + at, capacity - at, "%s%d", comma, low);
+        } else if (i > low) {
+            at += (size_t)snprintf(text + at, capacity - at, "%s%d-%d", comma, low, i - 1);
+        }
+    }
+}
+
+or_cpus_t or_cpus_subset(const or_cpus_t *cpus, uint32_t first, uint32_t count)
 {
     or_cpus_t found;
     uint32_t place = 0;
@@ -145,13 +191,7 @@ static or_cpus_t subset(const or_cpus_t *cpus, uint32_t first, uint32_t count)
 
 or_cpus_t or_cpus_nth(const or_cpus_t *cpus, uint32_t n)
 {
-    return subset(cpus, n % or_cpus_count(cpus), 1);
-}
-
-or_cpus_t or_cpus_share(const or_cpus_t *cpus, uint32_t which, uint32_t processes)
-{
-    uint32_t each = or_cpus_count(cpus) / processes;
-    return each == 0 ? or_cpus_nth(cpus, which) : subset(cpus, which * each, each);
+    return or_cpus_subset(cpus, n % or_cpus_count(cpus), 1);
 }
 
 or_status_t or_cpus_confine(const or_cpus_t *cpus)

@@ -62,11 +62,15 @@ uint32_t or_cpus_count(const or_cpus_t *cpus);
 // Parse "lo-hi" or one number. OR_ERR_INVALID if it is neither, or names CPUs outside of
 // or_cpus_allowed.
 or_status_t or_cpus_parse(const char *text, or_cpus_t *cpus);
+// Parse the system's form of a set, "0-3,8", which may be empty and may end a line. OR_ERR_INVALID if it is malformed or
+// names numbers that no set has.
+or_status_t or_cpus_parse_list(const char *text, or_cpus_t *cpus);
+// Write this form; cut where it does not fit.
+void or_cpus_list(const or_cpus_t *cpus, char *text, size_t capacity);
+// So many of the CPUs, beginning with the one that has `first` others before it. Past the last one there are none.
+or_cpus_t or_cpus_subset(const or_cpus_t *cpus, uint32_t first, uint32_t count);
 // The n-th of the CPUs alone. Numbers past the last one begin again at the first.
 or_cpus_t or_cpus_nth(const or_cpus_t *cpus, uint32_t n);
-// The share of process number `which` of so many: neighbouring CPUs, as many for each. Where there
-// are fewer CPUs than processes it is a single one, as or_cpus_nth chooses it.
-or_cpus_t or_cpus_share(const or_cpus_t *cpus, uint32_t which, uint32_t processes);
 // Let the calling thread, and those it starts from now on, run on these CPUs alone. OR_ERR_IO.
 or_status_t or_cpus_confine(const or_cpus_t *cpus);
 // The same for a thread that computes. Threads that it starts inherit the restriction; those that do

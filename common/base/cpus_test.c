@@ -1,5 +1,4 @@
-// Goal: a range of CPUs contains exactly the CPUs it names. Shares are neighbouring CPUs and cover
-// the whole range.
+// Goal: a range or list of CPUs contains exactly the CPUs it names. Subsets are neighbouring CPUs.
 // Method: use this machine's CPUs, whichever they are, and sets made by hand for the arithmetic.
 #include "common/base/cpus.h"
 
@@ -77,20 +76,62 @@ static void other_options_have_bounds(void **state)
     assert_int_equal(or_cpu_options_poll(&options), OR_POLL_NEVER);
 }
 
-static void shares_are_neighbours(void **state)
+static void a_list_is_the_systems_form(void **state)
+{
+    (void)state;
+    static const char *const same[] = {"", "0", "0-3", "0,2,4,6", "0-7,16-23", "1023", "0-1023"};
+    static const struct {
+        const char *text, *written;
+    } others[] = {{"\n", ""}, {"5,0-3\n", "0-3,5"}, {"1-2,2-3,3", "1-3"}};
+    static const char *const malformed[] = {",",    "0,",   ",0",   "0,,1",   "0-",    "-1",
+                                            "3-0",  "a",    "0-3 ", " 0",     "0\n\n", "\n\n",
+                                            "0\n1", "1024", "0:1",  "0-1024", "0x1",   "+0"};
+    char written[64];
+    or_cpus_t cpus;
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        assert_int_equal(or_cpus_parse_list(same[i], &cpus), OR_OK);
+        or_cpus_list(&cpus, written, sizeof written);
+        assert_string_equal(written, same[i]);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_int_equal(or_cpus_parse_list(others[i].text, &cpus), OR_OK);
+        or_cpus_list(&cpus, written, sizeof written);
+        assert_string_equal(written, others[i].written);
+    }
+    for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
+        assert_int_equal(or_cpus_parse_list(malformed[i], &cpus), OR_ERR_INVALID);
+    }
+}
+
+static void a_list_is_cut_where_there_is_no_room(void **state)
+{
+    (void)state;
+    or_cpus_t cpus = every_second(10, 5); // 10,12,14,16,18
+    char written[16];
+    for (size_t capacity = 1; capacity <= 15; capacity++) {
+        memset(written, 'x', sizeof written);
+        or_cpus_list(&cpus, written, capacity);
+        assert_memory_equal(written, "10,12,14,16,18", capacity - 1);
+        assert_int_equal(written[capacity - 1], '\0');
+        assert_int_equal(written[capacity], 'x');
+    }
+}
+
+static void subsets_are_neighbours(void **state)
 {
     (void)state;
     or_cpus_t seven = every_second(3, 7);
     or_cpus_t middle = every_second(7, 2);
-    or_cpus_t share = or_cpus_share(&seven, 1, 3);
+    or_cpus_t share = or_cpus_subset(&seven, 2, 2);
     assert_same(&share, &middle);
-    or_cpus_t two = every_second(0, 2);
-    or_cpus_t first = every_second(0, 1);
-    share = or_cpus_share(&two, 4, 8);
-    assert_same(&share, &first);
     or_cpus_t last = or_cpus_nth(&seven, 13);
     or_cpus_t fifteen = every_second(15, 1);
     assert_same(&last, &fifteen);
+    share = or_cpus_subset(&seven, 6, 9);
+    assert_same(&share, &fifteen);
+    or_cpus_t none = every_second(0, 0);
+    share = or_cpus_subset(&seven, 7, 1);
+    assert_same(&share, &none);
 }
 
 static void a_pin_is_remembered(void **state)
@@ -113,8 +154,12 @@ static void a_pin_is_remembered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranges_are_of_this_machine), cmocka_unit_test(what_is_no_range_is_refused),
-        cmocka_unit_test(other_options_have_bounds),  cmocka_unit_test(shares_are_neighbours),
+        cmocka_unit_test(ranges_are_of_this_machine),
+        cmocka_unit_test(what_is_no_range_is_refused),
+        cmocka_unit_test(a_list_is_the_systems_form),
+        cmocka_unit_test(a_list_is_cut_where_there_is_no_room),
+        cmocka_unit_test(other_options_have_bounds),
+        cmocka_unit_test(subsets_are_neighbours),
         cmocka_unit_test(a_pin_is_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

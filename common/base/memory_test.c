@@ -2,10 +2,8 @@
 // Method: folders made by hand in which a system's files lie, of both versions of control groups.
 #include "common/base/memory.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "tests/support/test_support.h"
 
@@ -14,20 +12,9 @@
 
 static char root[] = "/tmp/or_memory_test_XXXXXX";
 
-// Write a file below the root, with the folders that lead to it.
 static void put(const char *name, const char *text)
 {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    for (char *at = strchr(path + strlen(root) + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
-        *at = '\0';
-        (void)mkdir(path, 0777); // it may be there
-        *at = '/';
-    }
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
+    test_write_file(root, name, text);
 }
 
 static int begin(void **state)

@@ -13,6 +13,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "common/base/cpus.h"
 #include "common/base/status.h"
 #include "proto/keys/keys.h"
 
@@ -66,6 +67,11 @@ or_doctor_bytes_t or_doctor_bytes(uint64_t bytes);
 
 // `connects`: to a coordinator elsewhere, so that not every program is needed here.
 void or_doctor_check_installation(or_doctor_t *doctor, bool connects);
+
+// Check in which memory nodes threads on these CPUs would run. `root` is the folder of the system's files (numa_nodes.h).
+// Where models run `on_gpu` it does not matter.
+void or_doctor_check_numa(or_doctor_t *doctor, const char *root, const or_cpus_t *cpus,
+                          bool on_gpu);
 
 // Check the two models (paths may be NULL), alone and as a pair, and fill in what is learned.
 void or_doctor_check_models(or_doctor_t *doctor, or_doctor_model_t *target,

@@ -1,7 +1,6 @@
 // This file checks what this machine and this build can do.
 #include <errno.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/cpus.h"
 #include "common/base/memory.h"
 #include "common/base/version.h"
 #include "common/model/cpu/weights.h" // its kernels
@@ -51,7 +51,8 @@ static void say_no_gpu(or_doctor_t *doctor, const char *why)
                   "one of NVIDIA's is here, but models run on the CPU: %s", why);
 }
 
-static void check_gpus(or_doctor_t *doctor)
+// Return whether models run on one.
+static bool check_gpus(or_doctor_t *doctor)
 {
     const or_gpu_functions_t *functions = or_gpu_functions();
     const or_gpu_options_t usual = or_gpu_options_default();
@@ -61,7 +62,7 @@ static void check_gpus(or_doctor_t *doctor)
     uint32_t count = or_gpu_count(functions, &why);
     if (count == 0) {
         say_no_gpu(doctor, why);
-        return;
+        return false;
     }
     for (uint32_t i = 0; i < count; i++) {
         bool usable = or_gpu_is_usable(functions, i);
@@ -78,19 +79,13 @@ static void check_gpus(or_doctor_t *doctor)
                       "a GPU of compute capability 8.0 or above is needed, and a driver for it",
                       "takes the CPU: %s", place.why_not);
     }
+    return place.on_gpu;
 }
 
-static void check_processor(or_doctor_t *doctor)
+static void check_processor(or_doctor_t *doctor, const or_cpus_t *cpus)
 {
-    cpu_set_t set;
-    int allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    if (allowed > 0) {
-        or_doctor_say(doctor, OR_CHECK_OK, "processor", NULL, "%d of %ld cores may be used",
-                      allowed, online);
-    } else {
-        or_doctor_say(doctor, OR_CHECK_OK, "processor", NULL, "%ld cores", online);
-    }
+    or_doctor_say(doctor, OR_CHECK_OK, "processor", NULL, "%" PRIu32 " of %ld cores may be used",
+                  or_cpus_count(cpus), sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 static void check_memory(or_doctor_t *doctor)
@@ -242,14 +237,16 @@ void or_doctor_check_installation(or_doctor_t *doctor, bool connects)
 {
     static const char *const roles[] = {"coordinator", "verifier", "drafter"};
     char own_version[128], program[64];
+    const or_cpus_t cpus = or_cpus_allowed();
     snprintf(own_version, sizeof own_version, "%s (protocol %u, arithmetic %s)", OR_VERSION,
              OR_PROTOCOL_VERSION, OR_ARITH_ID);
     or_doctor_begin_group(doctor, "installation");
     or_doctor_say(doctor, OR_CHECK_OK, "version", NULL, "outrider %s", own_version);
     check_kernels(doctor);
-    check_processor(doctor);
-    check_gpus(doctor);
+    check_processor(doctor, &cpus);
+    bool on_gpu = check_gpus(doctor);
     check_memory(doctor);
+    or_doctor_check_numa(doctor, "", &cpus, on_gpu);
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
         snprintf(program, sizeof program, "outrider-%s", roles[i]);
         check_program(doctor, roles[i], program, own_version, !connects);

@@ -18,8 +18,8 @@ ranks=${RANKS:-8} # 1, 2, 4 or 8; with --pp P that times P
 
 options=(
   -np "$ranks"
-  # Ranks have threads. Open MPI pins a rank to one core (up to two ranks) or one socket unless told otherwise; with one rank a socket or memory
-  # node write --map-by numa --bind-to numa, and give each as many threads as that has cores (-t).
+  # Ranks have threads. Open MPI pins a rank to one core (up to two ranks) or one socket unless told otherwise. Unpinned ranks part the host's CPUs
+  # among them, along its memory nodes.
   --bind-to none
   # The variables that ranks read are set on the first host only; -x carries them to the others.
   -x "OUTRIDER_KEYS=${OUTRIDER_KEYS:-$HOME/.config/outrider}"

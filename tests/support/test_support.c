@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/log/log.h"
@@ -91,6 +92,21 @@ uint64_t test_seed(void)
     uint64_t seed = text != NULL ? strtoull(text, NULL, 0) : UINT64_C(0x0123456789abcdef);
     print_message("seed %" PRIu64 " (replay with OR_TEST_SEED)\n", seed);
     return seed;
+}
+
+void test_write_file(const char *root, const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    for (char *at = strchr(path + strlen(root) + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
+        *at = '\0';
+        (void)mkdir(path, 0777); // it may be there
+        *at = '/';
+    }
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
 }
 
 static int remove_one(const char *path, const struct stat *found, int type, struct FTW *at)

@@ -41,6 +41,8 @@ uint32_t test_runs(uint32_t few);
 // Return 1 where OR_TEST_WHOLE is set, and `parts` where it is not. The gate goes through one in so many of a test's cases.
 // The rest of the checks (launch/test.sh --all) and the mutants go through all of them.
 uint32_t test_share(uint32_t parts);
+// Write a file below the folder `root`, with the folders that lead to it.
+void test_write_file(const char *root, const char *name, const char *text);
 // Delete a folder and all that is in it, if it is there.
 void test_remove_folder(const char *path);
 // The bytes of all files in a folder.

@@ -5,7 +5,7 @@
 //     stage 1   rank 0 ─────────────── 1 ── 2 ── 3       layers L/2 .. L - 1, and the head
 //
 // A group is the `size` ranks of one stage; most worlds have one stage. The forward pass is written
-// against this interface; verifier/ranks_mpi.c is the only file that knows MPI, and one process alone
+// against this interface; verifier/ranks/ranks_mpi.c is the only file that knows MPI, and one process alone
 // uses or_ranks_single(). Calls are collective as each one says: the ranks concerned make the same
 // calls in the same order, from one thread. An error ends the world: nobody can go on alone.
 #pragma once

@@ -1,7 +1,7 @@
 // Goal: a wait that does not end ends the process, with a line that says what was waited for; many short
 // waits, and long rests between them, do not.
 // Method: the watchdog at work in child processes with a time-out of a second.
-#include "verifier/watchdog.h"
+#include "verifier/ranks/watchdog.h"
 
 #include <stdio.h>
 #include <string.h>

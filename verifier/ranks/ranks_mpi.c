@@ -1,4 +1,4 @@
-#include "verifier/ranks_mpi.h"
+#include "verifier/ranks/ranks_mpi.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -12,7 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/cpus.h"
 #include "common/base/log/log.h"
-#include "verifier/watchdog.h"
+#include "verifier/ranks/watchdog.h"
 
 #define TAG_STAGES 1 // activations, to the next stage
 #define TAG_LEADER 2 // what the leader collects

@@ -1,4 +1,4 @@
-#include "verifier/watchdog.h"
+#include "verifier/ranks/watchdog.h"
 
 #include <inttypes.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
 // Method: all ranks of an MPI job send what tells who they are, and look at what came; started by mpirun
 // with several sizes of world and, as argument, numbers of stages. Sizes on both sides of what MPI sends
 // without asking.
-#include "verifier/ranks_mpi.h"
+#include "verifier/ranks/ranks_mpi.h"
 
 #include <limits.h>
 #include <stdio.h>
