@@ -12,13 +12,11 @@
 #define GIB ((uint64_t)1 << 30)
 #define FOLDER "sys/devices/system/node/"
 
-static char root[] = "/tmp/or_numa_nodes_test_XXXXXX";
-
 static void put(const char *name, const char *text)
 {
     char path[128];
     snprintf(path, sizeof path, FOLDER "%s", name);
-    test_write_file(root, path, text);
+    test_write_file(path, text);
 }
 
 static void put_node(unsigned number, const char *list, unsigned gib)
@@ -33,20 +31,6 @@ static void put_node(unsigned number, const char *list, unsigned gib)
              "Node %u Active(file): %u kB\nNode %u Inactive(file): %u kB\n",
              number, gib << 20, number, gib << 18, number, number, gib << 17, number, gib << 17);
     put(name, text); // a quarter is free, and another is files
-}
-
-static int begin(void **state)
-{
-    (void)state;
-    strcpy(root + sizeof root - 7, "XXXXXX");
-    return mkdtemp(root) != NULL ? 0 : -1;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    test_remove_folder(root);
-    return 0;
 }
 
 static or_cpus_t cpus_of(const char *list)
@@ -68,7 +52,7 @@ static or_numa_nodes_t read_for(const char *list)
     or_numa_nodes_t nodes;
     or_cpus_t cpus = cpus_of(list);
     memset(&nodes, 0xAA, sizeof nodes);
-    or_numa_nodes_read(root, &cpus, &nodes);
+    or_numa_nodes_read(test_folder(), &cpus, &nodes);
     assert_in_range(nodes.count, 1, OR_NUMA_NODES_MAX);
     assert_in_range(nodes.of_system, nodes.count, CPU_SETSIZE);
     return nodes;
@@ -307,11 +291,16 @@ static void shares_of_all_small_systems(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nodes_are_what_the_files_say, begin, end),
-        cmocka_unit_test_setup_teardown(nodes_without_cpus_or_memory_and_offline_ones, begin, end),
-        cmocka_unit_test_setup_teardown(what_cannot_be_believed_is_one_node, begin, end),
-        cmocka_unit_test_setup_teardown(long_files_are_not_read, begin, end),
-        cmocka_unit_test_setup_teardown(too_many_nodes_are_one, begin, end),
+        cmocka_unit_test_setup_teardown(nodes_are_what_the_files_say, test_folder_setup,
+                                        test_folder_teardown),
+        cmocka_unit_test_setup_teardown(nodes_without_cpus_or_memory_and_offline_ones,
+                                        test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_be_believed_is_one_node, test_folder_setup,
+                                        test_folder_teardown),
+        cmocka_unit_test_setup_teardown(long_files_are_not_read, test_folder_setup,
+                                        test_folder_teardown),
+        cmocka_unit_test_setup_teardown(too_many_nodes_are_one, test_folder_setup,
+                                        test_folder_teardown),
         cmocka_unit_test(this_system_has_some),
         cmocka_unit_test(shares_follow_the_nodes),
         cmocka_unit_test(shares_of_all_small_systems),

@@ -10,39 +10,23 @@
 
 #define FOLDER "sys/devices/system/node/"
 
-static char root[] = "/tmp/or_doctor_numa_test_XXXXXX";
-
-static int begin(void **state)
-{
-    (void)state;
-    strcpy(root + sizeof root - 7, "XXXXXX");
-    return mkdtemp(root) != NULL ? 0 : -1;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    test_remove_folder(root);
-    return 0;
-}
-
 // Make so many nodes of four CPUs. The first three have memory, and half of it is free.
 static void put_nodes(unsigned count, unsigned gib)
 {
     char name[64], text[512];
     snprintf(text, sizeof text, "0-%u\n", count - 1);
-    test_write_file(root, FOLDER "online", text);
+    test_write_file(FOLDER "online", text);
     for (unsigned i = 0; i < count; i++) {
         unsigned kib = i < 3 ? gib << 20 : 0;
         snprintf(name, sizeof name, FOLDER "node%u/cpulist", i);
         snprintf(text, sizeof text, "%u-%u\n", 4 * i, 4 * i + 3);
-        test_write_file(root, name, text);
+        test_write_file(name, text);
         snprintf(name, sizeof name, FOLDER "node%u/meminfo", i);
         snprintf(text, sizeof text,
                  "Node %u MemTotal: %u kB\nNode %u MemFree: %u kB\n"
                  "Node %u Active(file): 0 kB\nNode %u Inactive(file): 0 kB\n",
                  i, kib, i, kib / 2, i, i);
-        test_write_file(root, name, text);
+        test_write_file(name, text);
     }
 }
 
@@ -52,7 +36,7 @@ static void assert_says(const char *list, bool on_gpu, const char *detail, const
     or_cpus_t cpus;
     assert_int_equal(or_cpus_parse_list(list, &cpus), OR_OK);
     assert_int_equal(or_doctor_init(&doctor, true), OR_OK);
-    or_doctor_check_numa(&doctor, root, &cpus, on_gpu);
+    or_doctor_check_numa(&doctor, test_folder(), &cpus, on_gpu);
     assert_int_equal(json_array_size(doctor.checks), 1);
     const json_t *check = json_array_get(doctor.checks, 0);
     const char *state = json_string_value(json_object_get(check, "state"));
@@ -107,10 +91,13 @@ static void memory_in_one_node_is_near_or_not_for_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_node_is_fine, begin, end),
-        cmocka_unit_test_setup_teardown(across_nodes_it_advises_a_rank_a_node, begin, end),
-        cmocka_unit_test_setup_teardown(inside_a_node_or_on_a_gpu_all_is_well, begin, end),
-        cmocka_unit_test_setup_teardown(memory_in_one_node_is_near_or_not_for_all, begin, end),
+        cmocka_unit_test_setup_teardown(one_node_is_fine, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(across_nodes_it_advises_a_rank_a_node, test_folder_setup,
+                                        test_folder_teardown),
+        cmocka_unit_test_setup_teardown(inside_a_node_or_on_a_gpu_all_is_well, test_folder_setup,
+                                        test_folder_teardown),
+        cmocka_unit_test_setup_teardown(memory_in_one_node_is_near_or_not_for_all,
+                                        test_folder_setup, test_folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,11 +94,33 @@ uint64_t test_seed(void)
     return seed;
 }
 
-void test_write_file(const char *root, const char *name, const char *text)
+static char own_folder[] = "/tmp/or_test_XXXXXX";
+
+const char *test_folder(void)
+{
+    return own_folder;
+}
+
+int test_folder_setup(void **state)
+{
+    (void)state;
+    strcpy(own_folder + sizeof own_folder - sizeof "XXXXXX", "XXXXXX");
+    return mkdtemp(own_folder) != NULL ? 0 : -1;
+}
+
+int test_folder_teardown(void **state)
+{
+    (void)state;
+    test_remove_folder(own_folder);
+    return 0;
+}
+
+void test_write_file(const char *name, const char *text)
 {
     char path[512];
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    for (char *at = strchr(path + strlen(root) + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
+    snprintf(path, sizeof path, "%s/%s", own_folder, name);
+    for (char *at = strchr(path + strlen(own_folder) + 1, '/'); at != NULL;
+         at = strchr(at + 1, '/')) {
         *at = '\0';
         (void)mkdir(path, 0777); // it may be there
         *at = '/';

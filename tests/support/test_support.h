@@ -41,8 +41,12 @@ uint32_t test_runs(uint32_t few);
 // Return 1 where OR_TEST_WHOLE is set, and `parts` where it is not. The gate goes through one in so many of a test's cases.
 // The rest of the checks (launch/test.sh --all) and the mutants go through all of them.
 uint32_t test_share(uint32_t parts);
-// Write a file below the folder `root`, with the folders that lead to it.
-void test_write_file(const char *root, const char *name, const char *text);
+// Setup and teardown of a test that has a folder of its own, empty when it begins. test_folder says where that is.
+int test_folder_setup(void **state);
+int test_folder_teardown(void **state);
+const char *test_folder(void);
+// Write a file below that folder, with the folders that lead to it.
+void test_write_file(const char *name, const char *text);
 // Delete a folder and all that is in it, if it is there.
 void test_remove_folder(const char *path);
 // The bytes of all files in a folder.

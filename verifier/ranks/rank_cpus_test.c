@@ -12,7 +12,6 @@
 #include "common/base/log/log.h"
 #include "tests/support/test_support.h"
 
-static char root[] = "/tmp/or_rank_cpus_test_XXXXXX";
 static or_cpus_t before, two; // CPUs of this process
 static char said[4096];       // by the log
 
@@ -20,7 +19,7 @@ static void put(const char *name, const char *text)
 {
     char path[128];
     snprintf(path, sizeof path, "sys/devices/system/node/%s", name);
-    test_write_file(root, path, text);
+    test_write_file(path, text);
 }
 
 static or_cpus_t nth(uint32_t n)
@@ -30,11 +29,9 @@ static or_cpus_t nth(uint32_t n)
 
 static int begin(void **state)
 {
-    (void)state;
     before = or_cpus_allowed();
     two = or_cpus_subset(&before, 0, 2);
-    strcpy(root + sizeof root - 7, "XXXXXX");
-    if (mkdtemp(root) == NULL || or_cpus_confine(&two) != OR_OK) {
+    if (test_folder_setup(state) != 0 || or_cpus_confine(&two) != OR_OK) {
         return -1;
     }
     put("online", "0-1\n");
@@ -53,8 +50,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
-    test_remove_folder(root);
+    (void)test_folder_teardown(state);
     return or_cpus_confine(&before) == OR_OK ? 0 : -1;
 }
 
@@ -63,7 +59,7 @@ static or_cpus_t settle(const char *folder, or_ranks_mpi_place_t place, bool on_
 {
     char path[128];
     int kept = dup(STDERR_FILENO);
-    snprintf(path, sizeof path, "%s/log", root);
+    snprintf(path, sizeof path, "%s/log", test_folder());
     int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
     assert_true(kept >= 0 && file >= 0);
     or_log_flush();
@@ -104,7 +100,7 @@ static void a_rank_stays_in_its_node(void **state)
     char list[16], expected[64];
     need_two_cpus();
     or_cpus_t own = nth(1);
-    or_cpus_t share = settle(root, place_of(1, 2), false);
+    or_cpus_t share = settle(test_folder(), place_of(1, 2), false);
     assert_true(CPU_EQUAL(&share.set, &own.set));
     assert_runs_on(own);
     or_cpus_list(&own, list, sizeof list);
@@ -116,7 +112,7 @@ static void a_rank_across_nodes_may_use_both(void **state)
 {
     (void)state;
     need_two_cpus();
-    or_cpus_t share = settle(root, place_of(0, 1), false);
+    or_cpus_t share = settle(test_folder(), place_of(0, 1), false);
     assert_true(CPU_EQUAL(&share.set, &two.set));
     assert_runs_on(two);
     assert_non_null(strstr(said, "(node 0, "));
@@ -129,7 +125,7 @@ static void a_rank_that_is_bound_stays_as_it_is(void **state)
     need_two_cpus();
     or_ranks_mpi_place_t place = place_of(1, 2);
     place.same_cpus = false;
-    or_cpus_t share = settle(root, place, false);
+    or_cpus_t share = settle(test_folder(), place, false);
     assert_true(CPU_EQUAL(&share.set, &two.set));
     assert_runs_on(two);
 }
@@ -139,7 +135,7 @@ static void a_rank_on_a_gpu_stays_where_it_is(void **state)
     (void)state;
     need_two_cpus();
     or_cpus_t own = nth(1);
-    or_cpus_t share = settle(root, place_of(1, 2), true);
+    or_cpus_t share = settle(test_folder(), place_of(1, 2), true);
     assert_true(CPU_EQUAL(&share.set, &own.set));
     assert_runs_on(two);
 }
