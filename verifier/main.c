@@ -330,7 +330,9 @@ static int run_rank(const config_t *config, loading_t *loading, const or_ranks_m
     uint32_t tree = config->nodes_max + 1; // with the root
     uint32_t batch = batch_rows(config);
     share_gpus(place, &loading->place);
-    or_cpus_t cpus = or_rank_cpus_settle("", place, loading->place.on_gpu);
+    // Layers on disk are refused by a GPU: then all ranks compute on CPUs.
+    bool on_gpu = loading->place.on_gpu && config->weights_memory == 0;
+    or_cpus_t cpus = or_rank_cpus_settle("", place, on_gpu);
     options->threads = choose_threads(config->threads, &cpus);
     options->pins = config->cpus.strict ? &cpus : NULL;
     options->poll = or_cpu_options_poll(&config->cpus);

@@ -127,6 +127,7 @@ static or_status_t prepare(bench_t *bench, const or_kernels_t *kernels, uint32_t
         return or_fail(OR_ERR_UNSUPPORTED, "the ceilings of kernels '%s' are not known",
                        kernels->name);
     }
+    memset(bench->area, 1, bench->area_bytes);
     fill_inputs(bench);
     return OR_OK;
 }

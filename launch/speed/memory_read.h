@@ -15,7 +15,7 @@
 size_t or_memory_cache_bytes(void);
 size_t or_memory_area_bytes(void);
 
-// Allocate such an area in huge pages where the system has any, all of it touched. NULL if there is no memory. The caller frees.
+// Allocate such an area in huge pages where the system has any, none of it touched. NULL if there is no memory. The caller frees.
 uint8_t *or_memory_area(size_t *bytes);
 
 typedef struct or_memory_read or_memory_read_t;
