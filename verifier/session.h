@@ -14,6 +14,7 @@
 #include "proto/session/token_log.h"
 #include "verifier/accept/accept.h"
 #include "verifier/accept/question.h"
+#include "verifier/pass/linger.h"
 #include "verifier/pass/logprobs.h"
 
 typedef struct or_judge or_judge_t;
@@ -33,6 +34,7 @@ typedef struct {
     or_verdict_t verdict; // the verdict of that round; `accepted` points to accepted[]
     uint32_t accepted[OR_TREE_NODES_MAX];
     or_logprobs_t *logprobs; // log-probabilities of its tokens; NULL if they were not asked for
+    or_linger_way_t way;     // from its verdict to its next tree
     uint32_t reused;         // positions taken from other texts since the last verdict
 
     bool

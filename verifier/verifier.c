@@ -51,7 +51,8 @@ static or_status_t create_parts(or_verifier_t *verifier)
 {
     const or_verifier_config_t *config = &verifier->config;
     verifier->sessions = calloc(config->sessions_max, sizeof *verifier->sessions);
-    if (verifier->sessions == NULL) {
+    verifier->expected = calloc(config->sessions_max, sizeof *verifier->expected);
+    if (verifier->sessions == NULL || verifier->expected == NULL) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for %u sessions", config->sessions_max);
     }
     or_status_t status = set_batch_rows(verifier);
@@ -81,6 +82,7 @@ or_status_t or_verifier_create(const or_verifier_config_t *config, or_model_t *m
     verifier->vocab = vocab;
     verifier->clock = clock;
     or_edge_init(&verifier->edge, link);
+    or_linger_init(&verifier->linger);
     or_status_t status = create_parts(verifier);
     if (status != OR_OK) {
         or_verifier_destroy(&verifier);
@@ -103,6 +105,7 @@ void or_verifier_destroy(or_verifier_t **verifier_p)
     for (uint32_t i = 0; verifier->sessions != NULL && i < verifier->config.sessions_max; i++) {
         or_vsession_close(&verifier->sessions[i]);
     }
+    free(verifier->expected);
     free(verifier->sessions);
     free(verifier);
     *verifier_p = NULL;
@@ -248,6 +251,13 @@ static void on_psi(or_verifier_t *verifier, or_vsession_t *session, const or_psi
     }
 }
 
+static void note_return(or_verifier_t *verifier, or_vsession_t *session)
+{
+    int64_t now = or_clock_now(verifier->clock);
+    int64_t unseen_ns = verifier->unseen_ns != 0 ? verifier->unseen_ns : now;
+    or_linger_came(&verifier->linger, &session->way, unseen_ns, now);
+}
+
 static void on_tree(or_verifier_t *verifier, or_vsession_t *session, const or_draft_tree_t *tree)
 {
     or_tree_fate_t fate = OR_TREE_STALE;
@@ -258,6 +268,8 @@ static void on_tree(or_verifier_t *verifier, or_vsession_t *session, const or_dr
     } else if (status != OR_OK) {
         or_edge_send_error(&verifier->edge, session->id, tree->round, OR_WIRE_INVALID, 0,
                            or_error_text());
+    } else if (fate == OR_TREE_QUEUED) {
+        note_return(verifier, session);
     } else if (fate == OR_TREE_REPEAT) {
         or_verifier_send_verdict(verifier, session);
     } else if (fate == OR_TREE_ASKS) {
@@ -333,6 +345,7 @@ int64_t or_verifier_turn(or_verifier_t *verifier)
         return OR_TIME_NEVER;
     }
     or_edge_drain(&verifier->edge, on_message, verifier);
+    verifier->unseen_ns = 0;
     int64_t due = or_link_tick(verifier->edge.link);
     bool worked = or_verifier_work(verifier, &due);
     int64_t stats_due = or_edge_report(&verifier->edge, or_clock_now(verifier->clock),

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "proto/net/edge.h"
+#include "verifier/pass/linger.h"
 #include "verifier/pass/scheduler.h"
 #include "verifier/pass/texts.h"
 #include "verifier/session.h"
@@ -41,8 +42,11 @@ struct or_verifier {
     uint64_t pass;         // number of the pass that is being composed or run
     uint32_t pass_rows;    // most rows of that pass
     int64_t step_began_ns; // when work came for the next pass; 0: none waits
-    or_stats_t stats;      // what is counted
-    char broken[512];      // or_verifier_broken; "": it is not
+    or_linger_t linger;
+    or_linger_text_t *expected; // [config.sessions_max], scratch
+    int64_t unseen_ns;          // the last turn began a pass then; 0: it waited for messages
+    or_stats_t stats;           // what is counted
+    char broken[512];           // or_verifier_broken; "": it is not
 };
 
 // ---- verifier.c ----

@@ -8,6 +8,7 @@
 
 #include "tests/support/thread_world.h"
 #include "verifier/pass/crowd_test_support.h"
+#include "verifier/verifier_internal.h"
 
 #define TEXTS 14
 #define WANTED 24
@@ -417,6 +418,42 @@ static void texts_that_share_get_small_passes(void **state)
     assert_in_range(passes_of(2), 7, 12); // 96 rows by 16, and then the other alone
 }
 
+// As if passes had taken 10 ms: here they take no time at all.
+static void slow_down(crowd_t *crowd)
+{
+    for (uint32_t i = 0; i < 20; i++) {
+        or_linger_passed(&crowd->verifier->linger, 1, 10 * OR_NS_PER_MS);
+        or_linger_passed(&crowd->verifier->linger, 2, 10 * OR_NS_PER_MS);
+    }
+}
+
+// One answers at once, the other a turn later. Passes that take long wait for it: all are of both.
+static void a_pass_waits_for_who_is_soon_back(void **state)
+{
+    (void)state;
+    const or_verifier_config_t config = {.sessions_max = 2};
+    crowd_t *crowd = crowd_create(&config, 0, NULL);
+    uint64_t rng = 5;
+    for (uint32_t i = 0; i < 2; i++) {
+        describe(&together[i], 0, &rng);
+        together[i].id = 100 + i;
+        together[i].plain = true;
+        together[i].slow = i == 1;
+        together[i].wanted = 60;
+        text_begin(crowd, &together[i]);
+    }
+    or_stats_t before = {0};
+    for (uint32_t turn = 0; turn < 100; turn++) {
+        before = turn == 20 ? crowd->verifier->stats : before;
+        slow_down(crowd);
+        crowd_turn(crowd, together, 2);
+    }
+    const or_stats_t *after = &crowd->verifier->stats;
+    assert_in_range(after->passes - before.passes, 35, 41);
+    assert_int_equal(after->batched - before.batched, 2 * (after->passes - before.passes));
+    crowd_destroy(&crowd);
+}
+
 int main(void)
 {
     test_log_init();
@@ -432,6 +469,7 @@ int main(void)
         cmocka_unit_test(ranks_out_of_step_end_the_verifier_and_no_text),
         cmocka_unit_test(a_long_prompt_does_not_stall_the_others),
         cmocka_unit_test(texts_that_share_get_small_passes),
+        cmocka_unit_test(a_pass_waits_for_who_is_soon_back),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

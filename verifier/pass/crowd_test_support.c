@@ -179,7 +179,7 @@ void text_reset(text_t *text)
     text->length = text->prompt_length;
     text->hash = or_prefix_hash(0, text->prompt, text->prompt_length);
     text->round = 1;
-    text->rounds = text->accepted = text->evicted = 0;
+    text->rounds = text->accepted = text->evicted = text->owes = 0;
 }
 
 void text_begin(crowd_t *crowd, text_t *text)
@@ -236,6 +236,8 @@ static void take_verdict(crowd_t *crowd, text_t *text, const or_verdict_t *verdi
     if (text->length >= text->prompt_length + text->wanted) {
         text->state = TEXT_DONE;
         text_cancel(crowd, text);
+    } else if (text->slow) {
+        text->owes = 2;
     } else {
         send_tree(crowd, text);
     }
@@ -292,6 +294,11 @@ void crowd_turn(crowd_t *crowd, text_t *texts, uint32_t count)
         if (event == OR_LINK_MESSAGE) {
             take(crowd, texts, count, &message);
             or_message_fini(&message);
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (texts[i].owes > 0 && --texts[i].owes == 0) {
+            send_tree(crowd, &texts[i]);
         }
     }
     crowd->clock.now_ns += OR_NS_PER_MS;

@@ -52,12 +52,14 @@ typedef struct {
     uint32_t arrival;      // turn in which it comes
     const uint32_t *hints; // what it may guess: `wanted` tokens; NULL: anything
     bool plain;            // it guesses nothing
+    bool slow;             // it answers a turn later than others
     // The fate of the text.
     text_state_t state;
     uint32_t tokens[CROWD_CONTEXT + CROWD_NODES];
     uint32_t length;
     uint64_t hash, round;
     uint32_t rounds, accepted, evicted;
+    uint32_t owes;                   // turns until it sends its next tree; 0: it owes none
     uint32_t guess[CROWD_NODES + 1]; // the tree's tokens
     double psi;
     char error[256];

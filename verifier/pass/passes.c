@@ -1,5 +1,5 @@
-// Which sessions take part in a pass. There is no timer: waiting work runs at once, and while a pass runs messages
-// pile up, so a crowd batches by itself.
+// Which sessions take part in a pass. Waiting work runs at once, unless others are about to come back with which it is
+// done sooner (linger.h); while a pass runs messages pile up.
 //
 //     1  every other pass: the oldest session that went without pages, before others take them
 //     2  in the scheduler's order, as long as there are rows left:
@@ -223,6 +223,7 @@ static void answer(or_verifier_t *verifier, or_vsession_t *session, or_status_t 
     verifier->stats.nodes += or_token_tree_count(session->tree);
     verifier->stats.accepted += session->verdict.accepted_count;
     or_verifier_send_verdict(verifier, session);
+    or_linger_left(&session->way, or_clock_now(verifier->clock));
     or_log_of(OR_LOG_TRACE, (or_log_subject_t){.session = session->id.value},
               "round %llu accepted %u", (unsigned long long)session->round,
               session->verdict.accepted_count);
@@ -288,6 +289,10 @@ static void run(or_verifier_t *verifier, int64_t began_ns)
     judge_trees(verifier, pass_ns);
     int64_t head_ns = or_judge_head_ns(verifier->judge) - head_before;
     stats->model_us += (uint64_t)(pass_ns + head_ns) / 1000;
+    if (batch->prefix_rows == 0) {
+        or_linger_passed(&verifier->linger, batch->tree_rows,
+                         or_clock_now(verifier->clock) - began_ns);
+    }
 }
 
 // Go on with judgements whose psi has come; they need no pass.
@@ -315,6 +320,12 @@ static bool has_work(const or_verifier_t *verifier)
     return false;
 }
 
+// The delay that makes a slow target counts as a part of its pass.
+static int64_t step_delay_ns(const or_verifier_t *verifier)
+{
+    return verifier->config.step_delay_us * INT64_C(1000);
+}
+
 // Return true if the step is over. It begins when there is work, and its pass is composed when a slow target would be
 // done with it: work that comes meanwhile joins it. *due_ns is no later than that.
 static bool step_is_over(or_verifier_t *verifier, int64_t *due_ns)
@@ -323,10 +334,27 @@ static bool step_is_over(or_verifier_t *verifier, int64_t *due_ns)
     if (verifier->step_began_ns == 0) {
         verifier->step_began_ns = now;
     }
-    int64_t over_ns = verifier->step_began_ns + verifier->config.step_delay_us * INT64_C(1000);
+    int64_t over_ns = verifier->step_began_ns + step_delay_ns(verifier);
     bool over = now >= over_ns;
     *due_ns = !over && over_ns < *due_ns ? over_ns : *due_ns;
     return over;
+}
+
+// Return true if the pass waits for texts that are about to come back; *due_ns is no later than that.
+static bool lingers(const or_verifier_t *verifier, int64_t *due_ns)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < verifier->config.sessions_max; i++) {
+        const or_vsession_t *session = &verifier->sessions[i];
+        if (session->id.value != 0 &&
+            (session->way.left_ns != 0 || or_vsession_has_work(session))) {
+            verifier->expected[count++] = (or_linger_text_t){session->way, session->tree_rows};
+        }
+    }
+    int64_t until_ns = or_linger_until(&verifier->linger, verifier->expected, count,
+                                       verifier->config.crowd_rows, or_clock_now(verifier->clock));
+    *due_ns = until_ns != 0 && until_ns < *due_ns ? until_ns : *due_ns;
+    return until_ns != 0;
 }
 
 bool or_verifier_work(or_verifier_t *verifier, int64_t *due_ns)
@@ -336,14 +364,14 @@ bool or_verifier_work(or_verifier_t *verifier, int64_t *due_ns)
         verifier->step_began_ns = 0;
         return resumed;
     }
-    if (!step_is_over(verifier, due_ns)) {
+    if (!step_is_over(verifier, due_ns) || lingers(verifier, due_ns)) {
         return resumed;
     }
-    int64_t began_ns = verifier->step_began_ns;
     verifier->step_began_ns = 0;
     compose(verifier);
     if (batch_rows(&verifier->batch) > 0) {
-        run(verifier, began_ns);
+        verifier->unseen_ns = or_clock_now(verifier->clock);
+        run(verifier, verifier->unseen_ns - step_delay_ns(verifier));
         return true;
     }
     if (!resumed && oldest_hungry(verifier) != NULL) {

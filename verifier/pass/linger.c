@@ -1,0 +1,180 @@
+#include "verifier/pass/linger.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+
+#define WEIGHT 0.25 // of a new value in a moving average
+#define ODD 2.0     // a pass counts for no more than so many times the usual time
+#define AGE_MAX                                                                                    \
+    400u // passes, after which a size is forgotten: it may have been measured in a bad moment
+#define SPREADS 2.0    // a text is expected no later than so many spreads after the usual time,
+#define IN_VAIN 2.0    // times what it was waited for in vain is how long a way is thought to take
+#define SLACK_NS 50e3  // and this
+#define USUAL_NS 0.5e6 // before any text was seen to come back
+#define BETTER 1.05    // texts wait for each other where this writes so much more
+#define AWAY_NS OR_NS_PER_S // after this a text is not on its way back, it has rested
+
+void or_linger_init(or_linger_t *linger)
+{
+    *linger = (or_linger_t){.usual = {.mean_ns = USUAL_NS, .spread_ns = USUAL_NS / 2}};
+}
+
+// ---- what passes take ----
+
+static uint32_t size_of(double rows)
+{
+    double size = rows > 1 ? ceil(log2(rows)) : 0;
+    return size < OR_LINGER_SIZES ? (uint32_t)size : OR_LINGER_SIZES - 1;
+}
+
+void or_linger_passed(or_linger_t *linger, uint32_t rows, int64_t took_ns)
+{
+    uint32_t at = size_of(rows);
+    for (uint32_t i = at + 1; i < OR_LINGER_SIZES; i++) {
+        linger->sizes[i].count = ++linger->sizes[i].age > AGE_MAX ? 0 : linger->sizes[i].count;
+    }
+    double took = (double)(took_ns > 0 ? took_ns : 0);
+    bool first = linger->sizes[at].count == 0;
+    took = first ? took : fmin(took, ODD * linger->sizes[at].took_ns);
+    double weight = first ? 1 : WEIGHT;
+    linger->sizes[at].took_ns += weight * (took - linger->sizes[at].took_ns);
+    linger->sizes[at].rows += weight * (rows - linger->sizes[at].rows);
+    linger->sizes[at].age = 0;
+    linger->sizes[at].count++;
+}
+
+// On straight lines from nothing over the sizes that were measured. More rows are thought to take no longer, so that they are
+// tried.
+static double pass_ns(const or_linger_t *linger, double rows)
+{
+    double low_rows = 0, low_ns = 0;
+    for (uint32_t i = 0; i < OR_LINGER_SIZES; i++) {
+        double size_rows = linger->sizes[i].rows, size_ns = linger->sizes[i].took_ns;
+        if (linger->sizes[i].count == 0) {
+            continue;
+        }
+        if (rows <= size_rows) {
+            return low_ns + (rows - low_rows) / (size_rows - low_rows) * (size_ns - low_ns);
+        }
+        low_rows = size_rows;
+        low_ns = size_ns;
+    }
+    return low_ns;
+}
+
+// ---- what ways take ----
+
+// The time lies between two bounds. If it was waited for in vain, up to the lower one, it may be far above that.
+static void learn(or_linger_way_t *way, double low_ns, double high_ns)
+{
+    if (low_ns < high_ns && low_ns <= way->mean_ns && way->mean_ns <= high_ns) {
+        return; // nothing is known that was not
+    }
+    double least_ns = way->mean_ns < low_ns ? IN_VAIN * low_ns : low_ns;
+    double took = fmin(fmax(way->mean_ns, least_ns), high_ns);
+    way->spread_ns += WEIGHT * (fabs(took - way->mean_ns) - way->spread_ns);
+    way->mean_ns += WEIGHT * (took - way->mean_ns);
+}
+
+void or_linger_left(or_linger_way_t *way, int64_t now_ns)
+{
+    way->left_ns = now_ns;
+}
+
+void or_linger_came(or_linger_t *linger, or_linger_way_t *way, int64_t unseen_ns, int64_t now_ns)
+{
+    int64_t left_ns = way->left_ns;
+    way->left_ns = 0;
+    if (left_ns == 0 || now_ns < left_ns || now_ns - left_ns > AWAY_NS) {
+        return;
+    }
+    if (way->mean_ns == 0) {
+        way->mean_ns = linger->usual.mean_ns;
+        way->spread_ns = linger->usual.spread_ns;
+    }
+    double high = (double)(now_ns - left_ns);
+    double low = fmin((double)(unseen_ns - left_ns), high);
+    learn(way, low, high);
+    learn(&linger->usual, low, high);
+}
+
+// The time after its verdict at which a text should be back.
+static double back_ns(const or_linger_t *linger, const or_linger_way_t *way)
+{
+    const or_linger_way_t *known = way->mean_ns > 0 ? way : &linger->usual;
+    return known->mean_ns + SPREADS * known->spread_ns + SLACK_NS;
+}
+
+// ---- the choice ----
+
+static int by_way(const void *a, const void *b)
+{
+    double x = ((const or_linger_text_t *)a)->way.mean_ns;
+    double y = ((const or_linger_text_t *)b)->way.mean_ns;
+    return (x > y) - (x < y);
+}
+
+// Keep the texts that are here, or are on their way and not late, and that take less time than a pass of all, in the order
+// of their ways; each way's mean_ns is what back_ns says. Return their number.
+static uint32_t keep_quick(const or_linger_t *linger, or_linger_text_t *texts, uint32_t count,
+                           int64_t now_ns)
+{
+    double rows = 0;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        rows += texts[i].rows;
+    }
+    double most_ns = pass_ns(linger, rows);
+    for (uint32_t i = 0; i < count; i++) {
+        or_linger_text_t text = texts[i];
+        text.way.mean_ns = back_ns(linger, &text.way);
+        bool late =
+            text.way.left_ns != 0 && (double)(now_ns - text.way.left_ns) >= text.way.mean_ns;
+        if (!late && text.way.mean_ns < most_ns) {
+            texts[kept++] = text;
+        }
+    }
+    qsort(texts, kept, sizeof *texts, by_way);
+    return kept;
+}
+
+// Return how many of the texts, from the first on, are to be together in every pass; 0: none waits for another.
+static uint32_t together(const or_linger_t *linger, const or_linger_text_t *texts, uint32_t count,
+                         uint32_t rows_max)
+{
+    double all = 0, ways_ns = 0, rows = 0, best_rate = 0;
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        all += texts[i].rows;
+        ways_ns += texts[i].way.mean_ns;
+    }
+    for (uint32_t k = 1; k <= count && rows + texts[k - 1].rows <= rows_max; k++) {
+        rows += texts[k - 1].rows;
+        double round_ns = texts[k - 1].way.mean_ns + pass_ns(linger, rows + 0.5 * (all - rows));
+        double rate = (k + 0.5 * (count - k)) / round_ns;
+        if (rate >= best_rate) {
+            best_rate = rate;
+            best = k;
+        }
+    }
+    double half_ns = pass_ns(linger, all / 2);
+    double apart_ns = fmax(2 * half_ns, ways_ns / count + half_ns);
+    return best_rate > BETTER * count / apart_ns ? best : 0;
+}
+
+int64_t or_linger_until(const or_linger_t *linger, or_linger_text_t *texts, uint32_t count,
+                        uint32_t rows_max, int64_t now_ns)
+{
+    int64_t until_ns = 0;
+    uint32_t quick = keep_quick(linger, texts, count, now_ns);
+    uint32_t chosen = quick > 1 ? together(linger, texts, quick, rows_max) : 0;
+    for (uint32_t i = 0; i < chosen; i++) {
+        const or_linger_way_t *way = &texts[i].way;
+        int64_t back = way->left_ns + (int64_t)way->mean_ns;
+        until_ns = way->left_ns != 0 && back > until_ns ? back : until_ns;
+    }
+    return until_ns > now_ns ? until_ns : 0;
+}
