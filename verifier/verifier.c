@@ -251,13 +251,6 @@ static void on_psi(or_verifier_t *verifier, or_vsession_t *session, const or_psi
     }
 }
 
-static void note_return(or_verifier_t *verifier, or_vsession_t *session)
-{
-    int64_t now = or_clock_now(verifier->clock);
-    int64_t unseen_ns = verifier->unseen_ns != 0 ? verifier->unseen_ns : now;
-    or_linger_came(&verifier->linger, &session->way, unseen_ns, now);
-}
-
 static void on_tree(or_verifier_t *verifier, or_vsession_t *session, const or_draft_tree_t *tree)
 {
     or_tree_fate_t fate = OR_TREE_STALE;
@@ -269,7 +262,7 @@ static void on_tree(or_verifier_t *verifier, or_vsession_t *session, const or_dr
         or_edge_send_error(&verifier->edge, session->id, tree->round, OR_WIRE_INVALID, 0,
                            or_error_text());
     } else if (fate == OR_TREE_QUEUED) {
-        note_return(verifier, session);
+        or_linger_came(&verifier->linger, &session->way, or_clock_now(verifier->clock));
     } else if (fate == OR_TREE_REPEAT) {
         or_verifier_send_verdict(verifier, session);
     } else if (fate == OR_TREE_ASKS) {
@@ -345,7 +338,6 @@ int64_t or_verifier_turn(or_verifier_t *verifier)
         return OR_TIME_NEVER;
     }
     or_edge_drain(&verifier->edge, on_message, verifier);
-    verifier->unseen_ns = 0;
     int64_t due = or_link_tick(verifier->edge.link);
     bool worked = or_verifier_work(verifier, &due);
     int64_t stats_due = or_edge_report(&verifier->edge, or_clock_now(verifier->clock),

@@ -44,7 +44,6 @@ struct or_verifier {
     int64_t step_began_ns; // when work came for the next pass; 0: none waits
     or_linger_t linger;
     or_linger_text_t *expected; // [config.sessions_max], scratch
-    int64_t unseen_ns;          // the last turn began a pass then; 0: it waited for messages
     or_stats_t stats;           // what is counted
     char broken[512];           // or_verifier_broken; "": it is not
 };

@@ -12,6 +12,8 @@
     400u // passes, after which a size is forgotten: it may have been measured in a bad moment
 #define SPREADS 2.0    // a text is expected no later than so many spreads after the usual time,
 #define IN_VAIN 2.0    // times what it was waited for in vain is how long a way is thought to take
+#define ODD_WAY 2.0    // a time counts for no more than about so many times the usual one
+#define FORGETS 0.99   // part of a way that is kept when nothing is seen of it
 #define SLACK_NS 50e3  // and this
 #define USUAL_NS 0.5e6 // before any text was seen to come back
 #define BETTER 1.05    // texts wait for each other where this writes so much more
@@ -32,6 +34,10 @@ static uint32_t size_of(double rows)
 
 void or_linger_passed(or_linger_t *linger, uint32_t rows, int64_t took_ns)
 {
+    linger->busy_ns += took_ns;
+    if (rows == 0) {
+        return;
+    }
     uint32_t at = size_of(rows);
     for (uint32_t i = at + 1; i < OR_LINGER_SIZES; i++) {
         linger->sizes[i].count = ++linger->sizes[i].age > AGE_MAX ? 0 : linger->sizes[i].count;
@@ -67,24 +73,28 @@ static double pass_ns(const or_linger_t *linger, double rows)
 
 // ---- what ways take ----
 
-// The time lies between two bounds. If it was waited for in vain, up to the lower one, it may be far above that.
+// The time lies between two bounds. If they say nothing new, it may still have become shorter: then it is soon waited for again. If
+// it was waited for in vain, up to the lower bound, it may be far above that; but one long time alone is no way.
 static void learn(or_linger_way_t *way, double low_ns, double high_ns)
 {
     if (low_ns < high_ns && low_ns <= way->mean_ns && way->mean_ns <= high_ns) {
-        return; // nothing is known that was not
+        way->mean_ns = fmax(FORGETS * way->mean_ns, low_ns);
+        return;
     }
     double least_ns = way->mean_ns < low_ns ? IN_VAIN * low_ns : low_ns;
-    double took = fmin(fmax(way->mean_ns, least_ns), high_ns);
+    double most_ns = ODD_WAY * way->mean_ns + SPREADS * way->spread_ns;
+    double took = fmin(fmin(fmax(way->mean_ns, least_ns), high_ns), most_ns);
     way->spread_ns += WEIGHT * (fabs(took - way->mean_ns) - way->spread_ns);
     way->mean_ns += WEIGHT * (took - way->mean_ns);
 }
 
-void or_linger_left(or_linger_way_t *way, int64_t now_ns)
+void or_linger_left(const or_linger_t *linger, or_linger_way_t *way, int64_t now_ns)
 {
     way->left_ns = now_ns;
+    way->busy_ns = linger->busy_ns;
 }
 
-void or_linger_came(or_linger_t *linger, or_linger_way_t *way, int64_t unseen_ns, int64_t now_ns)
+void or_linger_came(or_linger_t *linger, or_linger_way_t *way, int64_t now_ns)
 {
     int64_t left_ns = way->left_ns;
     way->left_ns = 0;
@@ -96,7 +106,7 @@ void or_linger_came(or_linger_t *linger, or_linger_way_t *way, int64_t unseen_ns
         way->spread_ns = linger->usual.spread_ns;
     }
     double high = (double)(now_ns - left_ns);
-    double low = fmin((double)(unseen_ns - left_ns), high);
+    double low = fmax(high - (double)(linger->busy_ns - way->busy_ns), 0);
     learn(way, low, high);
     learn(&linger->usual, low, high);
 }

@@ -13,7 +13,8 @@
 //     two halves by turns           n / max(2 t(rows / 2), mean of w + t(rows / 2))
 //
 // Whoever takes longer than a pass is not waited for, nor who has not come when it should have. A text that was found after a
-// pass had come at an unknown time of it. So a way lies within two bounds, and is learned anew where it broke one.
+// pass may have come at any time of it. Nor does that time count for those who come later: a drafter on the same CPUs does little
+// meanwhile. So a way lies within two bounds, the time without a pass and all of it, and is learned anew where it breaks one.
 //
 // No bit of a text depends on this. Pure: no clock, no peers. One thread.
 #pragma once
@@ -24,7 +25,8 @@
 
 // The way of one text from its verdict to its next round.
 typedef struct {
-    int64_t left_ns;           // when its verdict went out; 0: it is not away
+    int64_t left_ns;           // when the pass with its verdict was over; 0: it is not away
+    int64_t busy_ns;           // or_linger_t's then
     double mean_ns, spread_ns; // moving averages of the time that it takes; 0: not known
 } or_linger_way_t;
 
@@ -35,16 +37,17 @@ typedef struct {
         uint32_t count;       // so far; 0: it is not known
     } sizes[OR_LINGER_SIZES];
     or_linger_way_t usual; // of all texts: what is expected of a new one
+    int64_t busy_ns;       // time in passes, in all
 } or_linger_t;
 
 void or_linger_init(or_linger_t *linger);
 
-// A pass of so many rows, without prompts, took so long, until its verdicts were sent.
+// A pass took so long, until its verdicts were sent. `rows`: of trees; 0: it read prompts, and says nothing of others.
 void or_linger_passed(or_linger_t *linger, uint32_t rows, int64_t took_ns);
-// A text's verdict has gone out.
-void or_linger_left(or_linger_way_t *way, int64_t now_ns);
-// Its next round was found. It had not come at unseen_ns, which is now_ns if it was waited for.
-void or_linger_came(or_linger_t *linger, or_linger_way_t *way, int64_t unseen_ns, int64_t now_ns);
+// A text's verdict has gone out, in a pass that is over.
+void or_linger_left(const or_linger_t *linger, or_linger_way_t *way, int64_t now_ns);
+// Its next round was found.
+void or_linger_came(or_linger_t *linger, or_linger_way_t *way, int64_t now_ns);
 
 typedef struct {
     or_linger_way_t way;

@@ -223,7 +223,7 @@ static void answer(or_verifier_t *verifier, or_vsession_t *session, or_status_t 
     verifier->stats.nodes += or_token_tree_count(session->tree);
     verifier->stats.accepted += session->verdict.accepted_count;
     or_verifier_send_verdict(verifier, session);
-    or_linger_left(&session->way, or_clock_now(verifier->clock));
+    or_linger_left(&verifier->linger, &session->way, or_clock_now(verifier->clock));
     or_log_of(OR_LOG_TRACE, (or_log_subject_t){.session = session->id.value},
               "round %llu accepted %u", (unsigned long long)session->round,
               session->verdict.accepted_count);
@@ -265,6 +265,21 @@ static void show_life(void *context)
     or_link_beat(verifier->edge.link);
 }
 
+// The pass is over: its texts are on their way from now on.
+static void note_end(or_verifier_t *verifier, int64_t began_ns)
+{
+    const or_batch_t *batch = &verifier->batch;
+    int64_t now = or_clock_now(verifier->clock);
+    or_linger_passed(&verifier->linger, batch->prefix_rows == 0 ? batch->tree_rows : 0,
+                     now - began_ns);
+    for (uint32_t i = 0; i < batch->part_count; i++) {
+        or_linger_way_t *way = &batch->parts[i].session->way;
+        if (way->left_ns != 0) {
+            or_linger_left(&verifier->linger, way, now);
+        }
+    }
+}
+
 static void run(or_verifier_t *verifier, int64_t began_ns)
 {
     or_batch_t *batch = &verifier->batch;
@@ -289,10 +304,7 @@ static void run(or_verifier_t *verifier, int64_t began_ns)
     judge_trees(verifier, pass_ns);
     int64_t head_ns = or_judge_head_ns(verifier->judge) - head_before;
     stats->model_us += (uint64_t)(pass_ns + head_ns) / 1000;
-    if (batch->prefix_rows == 0) {
-        or_linger_passed(&verifier->linger, batch->tree_rows,
-                         or_clock_now(verifier->clock) - began_ns);
-    }
+    note_end(verifier, began_ns);
 }
 
 // Go on with judgements whose psi has come; they need no pass.
@@ -370,8 +382,7 @@ bool or_verifier_work(or_verifier_t *verifier, int64_t *due_ns)
     verifier->step_began_ns = 0;
     compose(verifier);
     if (batch_rows(&verifier->batch) > 0) {
-        verifier->unseen_ns = or_clock_now(verifier->clock);
-        run(verifier, verifier->unseen_ns - step_delay_ns(verifier));
+        run(verifier, or_clock_now(verifier->clock) - step_delay_ns(verifier));
         return true;
     }
     if (!resumed && oldest_hungry(verifier) != NULL) {
