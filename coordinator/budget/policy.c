@@ -18,7 +18,7 @@
 #define ROUNDS_A_CHANGE 8u // between changes of a budget
 #define EARLY_ROUNDS 16u
 #define ROUNDS_A_CHANGE_EARLY 3u
-#define FIRST_NODES 4u
+#define FIRST_NODES 4u    // of all texts together
 #define BETTER 1.05       // another number of guesses is taken where it promises so much more
 #define PAYS 1.03         // drafting is begun again,
 #define PAYS_NOT 1.005    // and given up
@@ -92,7 +92,7 @@ static bool is_measured(const or_policy_t *policy)
 // The number of guesses, of 1, 2, 4 ... and the most, that promises the most.
 static uint32_t best_nodes(const or_policy_t *policy, double *rate)
 {
-    uint32_t most = policy->session.most.nodes;
+    uint32_t most = or_policy_most_nodes(policy);
     uint32_t best = 0;
     *rate = 0;
     for (uint32_t nodes = 1; nodes <= most;
@@ -127,7 +127,8 @@ static or_budget_t first_budget(const or_policy_t *policy)
     if (is_measured(policy) && policy->tree_times.count > 0) {
         return budget_of(policy, best_nodes(policy, &rate));
     }
-    budget.nodes = or_min_u32(budget.nodes, FIRST_NODES);
+    uint32_t texts = policy->texts > 0 ? or_min_u32(policy->texts, FIRST_NODES) : 1;
+    budget.nodes = or_min_u32(budget.nodes, FIRST_NODES / texts);
     return budget;
 }
 

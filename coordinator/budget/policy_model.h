@@ -17,6 +17,9 @@ double or_policy_lookup_tokens(const or_policy_t *policy, double nodes);
 double or_policy_follows(const or_policy_t *policy, double nodes, double tokens);
 // The row of or_policy_t.size_times for a tree of so many guesses.
 uint32_t or_policy_size(double nodes);
+// The most guesses that a tree may have next. Passes take as long for a few rows as for one, and then longer with each, which is
+// not known before it was tried. So where guesses are at other texts' cost trees grow by steps.
+uint32_t or_policy_most_nodes(const or_policy_t *policy);
 // tv(n): from asking the verifier to its verdict. It is t1 + n c, where c is that of the nearest sizes that were measured.
 double or_policy_round_ns(const or_policy_t *policy, double nodes);
 // The time that a drafter works on a tree of n guesses, in passes of the same length.

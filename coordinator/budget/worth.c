@@ -16,7 +16,7 @@
 #define HOPELESS 0.75
 #define HOPELESS_PART 0.9 // while only some texts try it on the target's CPUs
 
-#define ALONE_FROM 3u   // texts at a time, of which one tries first,
+#define ALONE_FROM 6u   // texts at a time, of which one tries first,
 #define STAGE_FACTOR 4u // then so many times more
 #define ALL UINT32_MAX
 #define HARMLESS 0.97     // of the speed of all, while some try it on CPUs of their own

@@ -3,13 +3,13 @@
 //
 //     texts at a time     begin        tried now and then       with a drafter on the target's CPUs;
 //     1                   drafted      plain, ahead             a row for each power of two, kept from
-//     2                   plainly      drafted                  text to text
-//     3 .. 5              plainly      drafted, by one text first, and not before 1 s
+//     2, 3 .. 5           plainly      drafted                  text to text
+//     6 .. 11 and so on   plainly      drafted, by one text first, and not before 1 s
 //
 // A guess adds a row to a pass that others share, and a drafter on the target's CPUs takes its time from every text. No
 // text's own figures show that. So ways are compared by what texts write in the time that they are at work.
 //
-// A try is as short as it can be. Of three texts or more one begins; then 4, 16 and all follow, as long as that harms nobody.
+// A try is as short as it can be. Of six texts or more one begins; then 4, 16 and all follow, as long as that harms nobody.
 // On the target's CPUs it must even be faster. A hopeless try ends as soon as that shows. What one has lost delays the
 // next until it is a hundredth of the time between them, and every failure in a row doubles the pause.
 //

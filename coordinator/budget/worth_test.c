@@ -295,6 +295,16 @@ static void no_number_of_texts_is_slower_than_plain(void **state)
     }
 }
 
+// Several texts begin with a few guesses of all together (policy.c).
+static void begin_small(numbers_t *numbers, uint32_t texts)
+{
+    double before = 1 + log2(1 + numbers->nodes),
+           gain = (numbers->tokens - 1) / log1p(numbers->nodes);
+    numbers->nodes = texts < 4 ? 4 / texts : 1;
+    numbers->tokens = 1 + gain * log1p(numbers->nodes);
+    numbers->draft_ms *= (1 + log2(1 + numbers->nodes)) / before;
+}
+
 // Texts that begin together, with nothing known, on a processor whose passes take longer with every row. Their prompts are
 // read beside the rounds of those that were first, which must not look like the speed of plain decoding.
 static void the_first_seconds_are_as_fast_as_plain(void **state)
@@ -307,6 +317,7 @@ static void the_first_seconds_are_as_fast_as_plain(void **state)
         uint32_t texts = counts[i / 8];
         double length = seconds[i / 2 % 2];
         numbers.noise = i / 4 % 2 == 0 ? 0 : 0.05;
+        begin_small(&numbers, texts);
         crowd_t crowd = crowd_of(numbers, texts);
         crowd_t plain = crowd;
         plain.plain = true;
@@ -564,11 +575,16 @@ static void a_pass_with_prompts_ends_no_try(void **state)
 static void a_crowd_begins_plainly(void **state)
 {
     (void)state;
-    crowd_t crowd = crowd_of(avx2_large, 4);
+    crowd_t crowd = crowd_of(avx2_large, 16);
     run(&crowd, 1);
     assert_true(crowd.drafted_rounds == 0);
     run(&crowd, 2);
     assert_true(crowd.drafted_rounds > 0); // but guesses are tried
+    crowd_t few = crowd_of(avx2_large, 4);
+    run(&few, 0.1);
+    assert_true(few.drafted_rounds == 0);
+    run(&few, 1); // and soon by all of a few texts
+    assert_true(few.drafted_rounds >= 4);
     or_worth_t worth = {0};
     or_worth_place(&worth, 1, true);
     assert_int_equal(or_worth_way(&worth, 1, 1, OR_NS_PER_S), OR_WAY_DRAFTED);
