@@ -40,7 +40,7 @@
 #define READING_PASSES 4u
 #define TRIAL_NS_MAX (2.0 * (double)OR_NS_PER_S) // or so many windows: then it has failed
 #define TRIAL_WINDOWS_MAX 10.0
-#define OLD_WEIGHT 0.5 // of the windows before, in a speed
+#define OLD_WEIGHT 0.75 // of the windows before, in a speed
 
 void or_worth_place(or_worth_t *worth, uint32_t drafters, bool shared)
 {
