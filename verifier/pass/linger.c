@@ -128,12 +128,12 @@ static int by_way(const void *a, const void *b)
 }
 
 // Keep the texts that are here, or are on their way and not late, and that take less time than a pass of all, in the order
-// of their ways; each way's mean_ns is what back_ns says. Return their number.
+// of their ways; each way's mean_ns is what back_ns says. Return their number; 0 if none is on its way.
 static uint32_t keep_quick(const or_linger_t *linger, or_linger_text_t *texts, uint32_t count,
                            int64_t now_ns)
 {
     double rows = 0;
-    uint32_t kept = 0;
+    uint32_t kept = 0, expected = 0;
     for (uint32_t i = 0; i < count; i++) {
         rows += texts[i].rows;
     }
@@ -144,8 +144,12 @@ static uint32_t keep_quick(const or_linger_t *linger, or_linger_text_t *texts, u
         bool late =
             text.way.left_ns != 0 && (double)(now_ns - text.way.left_ns) >= text.way.mean_ns;
         if (!late && text.way.mean_ns < most_ns) {
+            expected += text.way.left_ns != 0;
             texts[kept++] = text;
         }
+    }
+    if (expected == 0) {
+        return 0;
     }
     qsort(texts, kept, sizeof *texts, by_way);
     return kept;
