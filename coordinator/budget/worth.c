@@ -82,8 +82,7 @@ static const or_worth_row_t *neighbour(const or_worth_t *worth, uint32_t row)
     return NULL;
 }
 
-// The most that a drafter may do: on the target's CPUs it does not work ahead before that was tried.
-static or_way_t eager(const or_worth_t *worth)
+or_way_t or_worth_eager(const or_worth_t *worth)
 {
     return worth->shared ? OR_WAY_DRAFTED : OR_WAY_AHEAD;
 }
@@ -100,7 +99,7 @@ static or_worth_row_t *find_row(or_worth_t *worth, uint32_t at, int64_t now_ns)
     bool follows = other != NULL && !(crowd && other == &worth->rows[0]);
     bool later = at > 0 && other != NULL && other->way == OR_WAY_PLAIN;
     row->known = true;
-    row->way = follows ? other->way : crowd ? OR_WAY_PLAIN : eager(worth);
+    row->way = follows ? other->way : crowd ? OR_WAY_PLAIN : or_worth_eager(worth);
     for (int way = 0; way < OR_WAYS; way++) {
         row->ways[way].try_ns = later ? now_ns + INHERITED_PAUSE_NS : 0;
     }

@@ -88,6 +88,9 @@ typedef struct {
 // The peers have changed: forget what was measured, if that matters.
 void or_worth_place(or_worth_t *worth, uint32_t drafters, bool shared);
 
+// Return the most that a drafter may do before anything was measured: on the target's CPUs it does not work ahead.
+or_way_t or_worth_eager(const or_worth_t *worth);
+
 // Texts were counted: so many are at work, and the prompts of so many of them are still to be read.
 void or_worth_counted(or_worth_t *worth, uint32_t texts, uint32_t reading, int64_t clock_ns);
 // The way that the next round of a text is to go, with so many texts at work.
