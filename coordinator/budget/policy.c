@@ -71,6 +71,7 @@ void or_policy_inherit(or_policy_t *policy, const or_policy_t *earlier)
     }
     policy->plain_tried_ns = earlier->plain_tried_ns;
     policy->batch = earlier->batch;
+    policy->guesses = earlier->guesses;
 }
 
 void or_policy_learn_plain(or_policy_t *policy, const or_policy_t *plain)
@@ -118,17 +119,24 @@ static or_budget_t budget_of(const or_policy_t *policy, uint32_t nodes)
                          .ahead = rounds < most->ahead ? (uint32_t)rounds : most->ahead};
 }
 
+// A text's share of the guesses that all begin with.
+static uint32_t first_nodes(const or_policy_t *policy)
+{
+    return (uint32_t)fmax(fmax(FIRST_NODES, policy->guesses) / fmax(policy->texts, 1), 1);
+}
+
 // On the target's CPUs every guess takes its time: few come first, and more once that is seen to pay. While no round with
 // guesses was timed they seem to be free, as after a first one that has read the prompt too.
 static or_budget_t first_budget(const or_policy_t *policy)
 {
     double rate;
     or_budget_t budget = policy->session.most;
+    uint32_t nodes = first_nodes(policy);
     if (is_measured(policy) && policy->tree_times.count > 0) {
-        return budget_of(policy, best_nodes(policy, &rate));
+        uint32_t best = best_nodes(policy, &rate);
+        return budget_of(policy, policy->texts > 1 ? or_min_u32(best, nodes) : best);
     }
-    uint32_t texts = policy->texts > 0 ? or_min_u32(policy->texts, FIRST_NODES) : 1;
-    budget.nodes = or_min_u32(budget.nodes, FIRST_NODES / texts);
+    budget.nodes = or_min_u32(budget.nodes, nodes);
     return budget;
 }
 

@@ -108,6 +108,7 @@ typedef struct or_policy {
     } count_from;
     double batch;                    // sessions a pass
     uint32_t texts;                  // at work, as far as was said
+    double guesses;                  // the most that all of them have tried in a round
     uint64_t rounds, drafted, plain; // judged so far
     int64_t tried_ns;                // when what does not pay was last tried
 } or_policy_t;

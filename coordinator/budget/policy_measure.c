@@ -66,6 +66,7 @@ static void learn_size(or_policy_t *policy, double time, double nodes)
     learn(&of_size->nodes, nodes, of_size->count, TIME_STEP);
     of_size->count++;
     of_size->age = 0;
+    policy->guesses = fmax(policy->guesses, nodes * fmax(policy->texts, 1));
 }
 
 // Rounds of one kind are compared with each other only: a guess may cost much.

@@ -2,11 +2,9 @@
 
 #include <math.h>
 
-#include "common/base/inline.h"
-
 #define ROUND_NS_MIN 1000.0 // nothing is divided by less
 #define GOES_ON_MAX 0.98    // r: a path ends some time
-#define GROWTH 2u           // a tree may have so many times the guesses that were tried
+#define GROWTH 2            // all trees may have so many times the guesses that were tried
 #define STEPS_MAX 64        // plain rounds in a gap; after more nothing is left of a tree
 
 double or_policy_tokens(const or_policy_t *policy, double nodes)
@@ -76,13 +74,11 @@ static double measured_ns(const or_policy_t *policy, double nodes)
 uint32_t or_policy_most_nodes(const or_policy_t *policy)
 {
     uint32_t most = policy->session.most.nodes;
-    uint32_t tried = 0;
-    for (uint32_t i = 0; i < OR_POLICY_SIZES; i++) {
-        const or_policy_times_t *times = &policy->size_times[i];
-        tried = times->count > 0 ? (uint32_t)ceil(times->nodes) : tried;
+    if (!policy->decided || policy->texts < 2 || policy->guesses == 0) {
+        return most;
     }
-    bool steps = policy->decided && policy->texts > 1 && tried > 0;
-    return steps ? or_min_u32(most, GROWTH * tried) : most;
+    double share = GROWTH * policy->guesses / policy->texts;
+    return share >= most ? most : share > 1 ? (uint32_t)share : 1;
 }
 
 double or_policy_round_ns(const or_policy_t *policy, double nodes)

@@ -18,7 +18,7 @@ double or_policy_follows(const or_policy_t *policy, double nodes, double tokens)
 // The row of or_policy_t.size_times for a tree of so many guesses.
 uint32_t or_policy_size(double nodes);
 // The most guesses that a tree may have next. Passes take as long for a few rows as for one, and then longer with each, which is
-// not known before it was tried. So where guesses are at other texts' cost trees grow by steps.
+// not known before it was tried. So where guesses are at other texts' cost all trees together grow by steps.
 uint32_t or_policy_most_nodes(const or_policy_t *policy);
 // tv(n): from asking the verifier to its verdict. It is t1 + n c, where c is that of the nearest sizes that were measured.
 double or_policy_round_ns(const or_policy_t *policy, double nodes);

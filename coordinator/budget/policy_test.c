@@ -367,6 +367,45 @@ static void untimed_guesses_are_not_free(void **state)
     assert_int_equal(policy.budget.nodes, 1);
 }
 
+// A round of that many guesses, of which one was right, in such a time.
+static void judge_round(or_policy_t *policy, uint32_t nodes, int64_t ms)
+{
+    or_policy_heard(policy, 2 * OR_NS_PER_MS, 1000, nodes);
+    const or_policy_round_t round = {.source = nodes > 0 ? OR_SOURCE_DRAFTER : OR_SOURCE_PLAIN,
+                                     .nodes = nodes,
+                                     .accepted = nodes > 0,
+                                     .first_right = nodes > 0,
+                                     .round_ns = ms * OR_NS_PER_MS};
+    or_policy_judged(policy, &round);
+}
+
+// A few rows cost as little as one, and more of them much more; so that guesses were free says nothing of many.
+static void several_texts_take_more_guesses_by_steps(void **state)
+{
+    (void)state;
+    or_policy_t policy = make_policy(OR_POLICY_AUTO, 0);
+    or_policy_limit(&policy, OR_WAY_PLAIN, 4, true);
+    for (uint32_t i = 0; i < 8; i++) {
+        judge_round(&policy, 0, 10);
+    }
+    or_policy_limit(&policy, OR_WAY_DRAFTED, 4, true);
+    assert_int_equal(policy.budget.nodes, 1);
+    for (uint32_t nodes = 1; nodes <= 4; nodes *= 2) {
+        for (uint32_t i = 0; i < 8; i++) {
+            judge_round(&policy, nodes, 10);
+        }
+        or_budget_t budget = or_policy_budget(&policy, 20 * OR_NS_PER_S);
+        assert_in_range(budget.nodes, nodes, 2 * nodes);
+        assert_true(nodes > 1 || budget.nodes == 2);
+        policy.budget.nodes = 2 * nodes;
+    }
+    or_policy_t other =
+        make_policy(OR_POLICY_AUTO, 0); // what four texts have tried is shared by eight
+    or_policy_inherit(&other, &policy);
+    or_policy_limit(&other, OR_WAY_DRAFTED, 8, true);
+    assert_in_range(other.budget.nodes, 1, 2);
+}
+
 static void assert_sensible(or_policy_t *policy, int64_t now)
 {
     or_policy_terms_t terms = or_policy_terms(policy);
@@ -430,6 +469,7 @@ int main(void)
         cmocka_unit_test(it_finds_the_size_that_pays),
         cmocka_unit_test(a_slow_first_round_is_no_change),
         cmocka_unit_test(untimed_guesses_are_not_free),
+        cmocka_unit_test(several_texts_take_more_guesses_by_steps),
         cmocka_unit_test(guesses_that_cost_nothing_have_a_cost_that_is_known),
         cmocka_unit_test(a_loaded_verifier_gets_smaller_trees),
         cmocka_unit_test(no_measurement_makes_it_senseless),

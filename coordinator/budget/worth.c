@@ -16,8 +16,9 @@
 #define HOPELESS 0.75
 #define HOPELESS_PART 0.9 // while only some texts try it on the target's CPUs
 
-#define ALONE_FROM 6u   // texts at a time, of which one tries first,
-#define STAGE_FACTOR 4u // then so many times more
+#define ALONE_FROM 3u        // texts at a time, of which one tries first,
+#define ALONE_FROM_SHARED 6u // with a drafter on the target's CPUs, for which the others wait,
+#define STAGE_FACTOR 4u      // then so many times more
 #define ALL UINT32_MAX
 #define HARMLESS 0.97     // of the speed of all, while some try it on CPUs of their own
 #define BETTER 1.05       // a way that costs more is taken where it brings so much
@@ -156,7 +157,8 @@ static void begin_stage(or_worth_t *worth, uint32_t most, int64_t now_ns)
 static void begin_trial(or_worth_t *worth, const or_worth_round_t *round, or_way_t way,
                         int64_t now_ns)
 {
-    bool alone = way != OR_WAY_PLAIN && round->texts >= ALONE_FROM;
+    uint32_t from = worth->shared ? ALONE_FROM_SHARED : ALONE_FROM;
+    bool alone = way != OR_WAY_PLAIN && round->texts >= from;
     worth->trial.on = true;
     worth->trial.way = way;
     worth->trial.row = row_of(round->texts);
@@ -283,7 +285,7 @@ static void end_window(or_worth_t *worth, or_worth_row_t *row, const or_worth_ro
     double speed = speed_of(&row->now);
     double before = row->ways[row->way].speed;
     bool again = row->window_ns > 0 && before > 0;
-    bool alone = worth->shared && row->way == OR_WAY_PLAIN && round->texts >= ALONE_FROM;
+    bool alone = worth->shared && row->way == OR_WAY_PLAIN && round->texts >= ALONE_FROM_SHARED;
     row->ways[row->way].speed = again ? OLD_WEIGHT * before + (1 - OLD_WEIGHT) * speed : speed;
     row->window_ns = (double)(now_ns - row->now.since_ns);
     row->now = (or_worth_sum_t){0};

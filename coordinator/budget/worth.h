@@ -9,7 +9,7 @@
 // A guess adds a row to a pass that others share, and a drafter on the target's CPUs takes its time from every text. No
 // text's own figures show that. So ways are compared by what texts write in the time that they are at work.
 //
-// A try is as short as it can be. Of six texts or more one begins; then 4, 16 and all follow, as long as that harms nobody.
+// A try is as short as it can be. Of six texts or more one begins, of three with drafters elsewhere; then 4, 16 and all follow, as long as that harms nobody.
 // On the target's CPUs it must even be faster. A hopeless try ends as soon as that shows. What one has lost delays the
 // next until it is a hundredth of the time between them, and every failure in a row doubles the pause.
 //

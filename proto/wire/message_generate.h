@@ -61,7 +61,7 @@ typedef struct {
     const char *label; // the client's name for it, for logs and figures; NULL means ""
     uint32_t logprobs; // the same as in or_open_session_t, for the deltas
     bool details;      // deltas have origins, token_ends and the tree
-    // A benchmark's request: its drafters build what was asked for, however little of it is taken.
+    // A benchmark's request: its drafters go on, however little is taken of their trees.
     bool measured;
     // One of several texts for the same prompt and seed. Each has noise of its own.
     uint32_t choice;

@@ -31,8 +31,8 @@ from peer import absolute, median, print_table, run_json, say
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMPT_LETTERS = 300
-SHARE_ASKED = 0.8  # of the bound
-PEER_ASKED = 1.1  # times the peer's best
+SHARE_ASKED = 0.9  # of the bound
+PEER_ASKED = 2.0  # times the peer's best
 
 
 def prompts_of(path, count):
@@ -189,8 +189,8 @@ def parse():
     parser.add_argument("-t", "--threads", type=int, default=os.cpu_count(), metavar="N", help="of the target; default: %(default)s")
     parser.add_argument("-td", "--draft-threads", type=int, default=os.cpu_count(), metavar="N", help="of the draft model; default: %(default)s")
     parser.add_argument("--temperatures", default="0,1", metavar="LIST", help="default: %(default)s")
-    parser.add_argument("--nodes", default="8,16,32", metavar="LIST", help="our trees; default: %(default)s")
-    parser.add_argument("--policy", default="fixed", metavar="NAME", help="ours: fixed or auto; default: %(default)s")
+    parser.add_argument("--nodes", default="16", metavar="LIST", help="our trees, at most; default: %(default)s")
+    parser.add_argument("--policy", default="auto", metavar="NAME", help="ours: fixed or auto; default: %(default)s")
     parser.add_argument("--draft-lengths", default="0,2,4,8,16", metavar="LIST", help="the peer's; 0: no draft model; default: %(default)s")
     parser.add_argument("--turns", type=int, default=5, metavar="N", help="default: %(default)s")
     parser.add_argument("--our-options", default="", metavar="WORDS", help="more for outrider bench")

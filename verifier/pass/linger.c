@@ -10,13 +10,15 @@
 #define ODD 2.0     // a pass counts for no more than so many times the usual time
 #define AGE_MAX                                                                                    \
     400u // passes, after which a size is forgotten: it may have been measured in a bad moment
-#define SPREADS 2.0    // a text is expected no later than so many spreads after the usual time,
-#define IN_VAIN 2.0    // times what it was waited for in vain is how long a way is thought to take
-#define ODD_WAY 2.0    // a time counts for no more than about so many times the usual one
-#define FORGETS 0.99   // part of a way that is kept when nothing is seen of it
-#define SLACK_NS 50e3  // and this
-#define USUAL_NS 0.5e6 // before any text was seen to come back
-#define BETTER 1.05    // texts wait for each other where this writes so much more
+#define SPREADS 2.0     // a text is expected no later than so many spreads after the usual time,
+#define IN_VAIN 2.0     // times what it was waited for in vain is how long a way is thought to take
+#define ODD_WAY 2.0     // a time counts for no more than about so many times the usual one
+#define FORGETS 0.99    // part of a way that is kept when nothing is seen of it
+#define SLACK_NS 50e3   // and this
+#define LATE_SHARE 0.03 // of texts come later, and the pass has waited in vain,
+#define WAKE_NS 1e6     // up to this longer: sleepers wake at whole milliseconds
+#define USUAL_NS 0.5e6  // before any text was seen to come back
+#define BETTER 1.05     // texts wait for each other where this writes so much more
 #define AWAY_NS OR_NS_PER_S // after this a text is not on its way back, it has rested
 
 void or_linger_init(or_linger_t *linger)
@@ -50,6 +52,10 @@ void or_linger_passed(or_linger_t *linger, uint32_t rows, int64_t took_ns)
     linger->sizes[at].rows += weight * (rows - linger->sizes[at].rows);
     linger->sizes[at].age = 0;
     linger->sizes[at].count++;
+    for (uint32_t i = 0; i < at;
+         i++) { // nor does a smaller pass take longer: that was another time
+        linger->sizes[i].took_ns = fmin(linger->sizes[i].took_ns, linger->sizes[at].took_ns);
+    }
 }
 
 // On straight lines from nothing over the sizes that were measured. More rows are thought to take no longer, so that they are
@@ -127,32 +133,56 @@ static int by_way(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Keep the texts that are here, or are on their way and not late, and that take less time than a pass of all, in the order
-// of their ways; each way's mean_ns is what back_ns says. Return their number; 0 if none is on its way.
-static uint32_t keep_quick(const or_linger_t *linger, or_linger_text_t *texts, uint32_t count,
-                           int64_t now_ns)
+static bool is_away(const or_linger_text_t *text)
 {
-    double rows = 0;
-    uint32_t kept = 0, expected = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        rows += texts[i].rows;
-    }
-    double most_ns = pass_ns(linger, rows);
+    return text->way.left_ns != 0;
+}
+
+// Keep the texts that are here, or are on their way and not late. Each way's mean_ns becomes the time that it may take. Return
+// their number.
+static uint32_t keep_expected(const or_linger_t *linger, or_linger_text_t *texts, uint32_t count,
+                              int64_t now_ns)
+{
+    uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
         or_linger_text_t text = texts[i];
         text.way.mean_ns = back_ns(linger, &text.way);
-        bool late =
-            text.way.left_ns != 0 && (double)(now_ns - text.way.left_ns) >= text.way.mean_ns;
-        if (!late && text.way.mean_ns < most_ns) {
-            expected += text.way.left_ns != 0;
+        if (!is_away(&text) || (double)(now_ns - text.way.left_ns) < text.way.mean_ns) {
             texts[kept++] = text;
         }
     }
-    if (expected == 0) {
-        return 0;
-    }
-    qsort(texts, kept, sizeof *texts, by_way);
     return kept;
+}
+
+// Keep those of them that take less time than a pass of all. Return their number.
+static uint32_t keep_quick(const or_linger_t *linger, or_linger_text_t *texts, uint32_t count,
+                           uint32_t rows_max)
+{
+    double rows = 0;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        rows += texts[i].rows;
+    }
+    double most_ns = pass_ns(linger, fmin(rows, rows_max));
+    for (uint32_t i = 0; i < count; i++) {
+        if (texts[i].way.mean_ns < most_ns) {
+            texts[kept++] = texts[i];
+        }
+    }
+    return kept;
+}
+
+// Has the pass room for one that is away, besides those that are here?
+static bool has_room(const or_linger_text_t *texts, uint32_t count, uint32_t rows_max)
+{
+    uint64_t here = 0;
+    uint32_t least = UINT32_MAX; // rows of one that is away
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t rows = texts[i].rows;
+        here += is_away(&texts[i]) ? 0 : rows;
+        least = is_away(&texts[i]) && rows < least ? rows : least;
+    }
+    return least != UINT32_MAX && here + least <= rows_max;
 }
 
 // Return how many of the texts, from the first on, are to be together in every pass; 0: none waits for another.
@@ -167,14 +197,16 @@ static uint32_t together(const or_linger_t *linger, const or_linger_text_t *text
     }
     for (uint32_t k = 1; k <= count && rows + texts[k - 1].rows <= rows_max; k++) {
         rows += texts[k - 1].rows;
-        double round_ns = texts[k - 1].way.mean_ns + pass_ns(linger, rows + 0.5 * (all - rows));
+        double of_pass = fmin(rows + 0.5 * (all - rows), rows_max);
+        double late_ns = LATE_SHARE * k * WAKE_NS;
+        double round_ns = texts[k - 1].way.mean_ns + late_ns + pass_ns(linger, of_pass);
         double rate = (k + 0.5 * (count - k)) / round_ns;
         if (rate >= best_rate) {
             best_rate = rate;
             best = k;
         }
     }
-    double half_ns = pass_ns(linger, all / 2);
+    double half_ns = pass_ns(linger, fmin(all / 2, rows_max));
     double apart_ns = fmax(2 * half_ns, ways_ns / count + half_ns);
     return best_rate > BETTER * count / apart_ns ? best : 0;
 }
@@ -183,8 +215,13 @@ int64_t or_linger_until(const or_linger_t *linger, or_linger_text_t *texts, uint
                         uint32_t rows_max, int64_t now_ns)
 {
     int64_t until_ns = 0;
-    uint32_t quick = keep_quick(linger, texts, count, now_ns);
-    uint32_t chosen = quick > 1 ? together(linger, texts, quick, rows_max) : 0;
+    uint32_t expected = keep_expected(linger, texts, count, now_ns);
+    uint32_t quick = keep_quick(linger, texts, expected, rows_max);
+    if (quick < 2 || !has_room(texts, quick, rows_max)) {
+        return 0;
+    }
+    qsort(texts, quick, sizeof *texts, by_way);
+    uint32_t chosen = together(linger, texts, quick, rows_max);
     for (uint32_t i = 0; i < chosen; i++) {
         const or_linger_way_t *way = &texts[i].way;
         int64_t back = way->left_ns + (int64_t)way->mean_ns;

@@ -379,10 +379,11 @@ bool or_verifier_work(or_verifier_t *verifier, int64_t *due_ns)
     if (!step_is_over(verifier, due_ns) || lingers(verifier, due_ns)) {
         return resumed;
     }
+    int64_t began_ns = or_clock_now(verifier->clock) - step_delay_ns(verifier);
     verifier->step_began_ns = 0;
     compose(verifier);
     if (batch_rows(&verifier->batch) > 0) {
-        run(verifier, or_clock_now(verifier->clock) - step_delay_ns(verifier));
+        run(verifier, began_ns);
         return true;
     }
     if (!resumed && oldest_hungry(verifier) != NULL) {
