@@ -26,11 +26,11 @@
 #define CLEARLY 2.5       // faster than plain rounds seem to be: those are not tried at once
 #define CLEARLY_TOLD 1.1  // and faster than whole texts that wanted no guesses
 #define SURPASSED 1.1     // plain decoding was so much faster once: see whether it still is
-
-#define COST_SHARE 100.0 // a try may cost one part in so many of the time until the next
+#define COST_SHARE 100.0  // a try may cost one part in so many of the time until the next
 #define PAUSE_NS (1.0 * (double)OR_NS_PER_S)
-#define PAUSES_MAX 64.0  // doubled up to this
-#define COST_UNKNOWN 0.3 // of the time of a way that was never tried
+#define AGAIN_NS (0.4 * (double)OR_NS_PER_S) // a way that was left: eight rounds may mislead
+#define PAUSES_MAX 64.0                      // doubled up to this
+#define COST_UNKNOWN 0.3                     // of the time of a way that was never tried
 #define INHERITED_PAUSE_NS (3 * OR_NS_PER_S)
 // Plain decoding, before a crowd on the target's CPUs tries guesses first.
 #define FIRST_PAUSE_NS OR_NS_PER_S
@@ -194,7 +194,7 @@ static void adopt(or_worth_t *worth, double ratio, int64_t now_ns)
     double window_ns = (double)(now_ns - worth->trial.sum.since_ns);
     double part = ratio * HOPELESS > 1 ? (double)HOPELESS_ROUNDS / WINDOW_ROUNDS : 1;
     double lost_ns = part * row->window_ns * (1 - 1 / ratio);
-    row->ways[row->way].try_ns = after(now_ns, fmax(PAUSE_NS, COST_SHARE * lost_ns));
+    row->ways[row->way].try_ns = after(now_ns, fmax(AGAIN_NS, COST_SHARE * lost_ns));
     row->ways[row->way].failed = 1;
     row->ways[worth->trial.way].failed = 0;
     row->way = worth->trial.way;
