@@ -485,6 +485,39 @@ static void on_the_targets_machine_a_drafter_that_does_not_pay_leaves(void **sta
     assert_true(w->end.stats.accepted > 60);
 }
 
+// A benchmark's text has its drafter to the end, whatever that is worth; but it rests during a pass, as others' do there.
+static void on_the_targets_machine_a_measured_drafter_rests_and_stays(void **state)
+{
+    world_t *w = *state;
+    static const uint32_t wrong[] = {900, 901, 902, 903};
+    or_generate_request_t request = ahead_request(60, 2);
+    uint64_t answered = 0;
+    request.draft_policy = OR_POLICY_AUTO;
+    request.measured = true;
+    w->row_ms = 8;
+    join_on_one_machine(w);
+    w->judges = true;
+    w->step_ms = 20;
+    ask(w, request);
+    for (uint32_t ms = 0; w->written_count < 55; ms++) {
+        const heard_t *heard = &w->heard[0];
+        if (heard->round > answered) {
+            answered = heard->round;
+            send_tree(w, (or_draft_tree_t){.round = answered,
+                                           .base_length = heard->length,
+                                           .base_hash = heard->hash,
+                                           .tokens = wrong,
+                                           .back = in_a_row,
+                                           .count = 1});
+        }
+        run(w, 1);
+        assert_int_equal(heard->cancels, 0);
+        assert_true(ms < 10000);
+    }
+    assert_int_equal(w->last.draft_ahead, 1); // none
+    assert_int_equal(w->heard[0].opens, 1);
+}
+
 // Texts that come in the same moment know of one another: the first alone begins with guesses.
 static void a_crowd_on_the_targets_machine_begins_plainly(void **state)
 {
@@ -646,6 +679,7 @@ int main(void)
         TEST(silence_is_bridged_and_not_held_against_the_drafter),
         TEST(a_drafter_that_does_not_pay_rests),
         TEST(on_the_targets_machine_a_drafter_that_does_not_pay_leaves),
+        TEST(on_the_targets_machine_a_measured_drafter_rests_and_stays),
         TEST(a_crowd_on_the_targets_machine_begins_plainly),
         TEST(a_text_that_repeats_is_looked_up),
         TEST(lookups_fit_the_target),
