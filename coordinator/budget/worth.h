@@ -9,9 +9,10 @@
 // A guess adds a row to a pass that others share, and a drafter on the target's CPUs takes its time from every text. No
 // text's own figures show that. So ways are compared by what texts write in the time that they are at work.
 //
-// A try is as short as it can be. Of six texts or more one begins, of three with drafters elsewhere; then 4, 16 and all follow, as long as that harms nobody.
-// On the target's CPUs it must even be faster. A hopeless try ends as soon as that shows. What one has lost delays the
-// next until it is a hundredth of the time between them, and every failure in a row doubles the pause.
+// A try is as short as it can be. Of six texts or more one begins, of three with drafters elsewhere; then 4, 16 and all
+// follow, as long as that harms nobody. On the target's CPUs it must even be faster. A hopeless try ends as soon as that
+// shows. What one has lost delays the next until it is a hundredth of the time between them, and every failure in a row
+// doubles the pause.
 //
 // Texts that begin together have their prompts read beside the rounds of those that were first, in passes that are twice as
 // long or more. Such rounds count for nothing: a speed measured then is one that any try surpasses. Nor is their time that

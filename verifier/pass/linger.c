@@ -1,25 +1,26 @@
 #include "verifier/pass/linger.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "common/base/clock.h"
 
 #define WEIGHT 0.25 // of a new value in a moving average
 #define ODD 2.0     // a pass counts for no more than so many times the usual time
-#define AGE_MAX                                                                                    \
-    400u // passes, after which a size is forgotten: it may have been measured in a bad moment
+// Smaller passes, after which a size is forgotten: a bad moment would forbid it for ever.
+#define AGE_MAX 400u
+
 #define SPREADS 2.0     // a text is expected no later than so many spreads after the usual time,
-#define IN_VAIN 2.0     // times what it was waited for in vain is how long a way is thought to take
-#define ODD_WAY 2.0     // a time counts for no more than about so many times the usual one
-#define FORGETS 0.99    // part of a way that is kept when nothing is seen of it
 #define SLACK_NS 50e3   // and this
 #define LATE_SHARE 0.03 // of texts come later, and the pass has waited in vain,
 #define WAKE_NS 1e6     // up to this longer: sleepers wake at whole milliseconds
 #define USUAL_NS 0.5e6  // before any text was seen to come back
-#define BETTER 1.05     // texts wait for each other where this writes so much more
+#define IN_VAIN 2.0     // times what it was waited for in vain is how long a way is thought to take
+#define ODD_WAY 2.0     // a time counts for no more than about so many times the usual one
+#define FORGETS 0.99    // part of a way that is kept when nothing is seen of it
 #define AWAY_NS OR_NS_PER_S // after this a text is not on its way back, it has rested
+
+#define BETTER 1.05 // texts wait for each other where this writes so much more
 
 void or_linger_init(or_linger_t *linger)
 {
@@ -42,18 +43,18 @@ void or_linger_passed(or_linger_t *linger, uint32_t rows, int64_t took_ns)
     }
     uint32_t at = size_of(rows);
     for (uint32_t i = at + 1; i < OR_LINGER_SIZES; i++) {
-        linger->sizes[i].count = ++linger->sizes[i].age > AGE_MAX ? 0 : linger->sizes[i].count;
+        linger->sizes[i].known = ++linger->sizes[i].age <= AGE_MAX && linger->sizes[i].known;
     }
     double took = (double)(took_ns > 0 ? took_ns : 0);
-    bool first = linger->sizes[at].count == 0;
+    bool first = !linger->sizes[at].known;
     took = first ? took : fmin(took, ODD * linger->sizes[at].took_ns);
     double weight = first ? 1 : WEIGHT;
     linger->sizes[at].took_ns += weight * (took - linger->sizes[at].took_ns);
     linger->sizes[at].rows += weight * (rows - linger->sizes[at].rows);
     linger->sizes[at].age = 0;
-    linger->sizes[at].count++;
-    for (uint32_t i = 0; i < at;
-         i++) { // nor does a smaller pass take longer: that was another time
+    linger->sizes[at].known = true;
+    // A smaller pass takes no longer: if it did, that was another time.
+    for (uint32_t i = 0; i < at; i++) {
         linger->sizes[i].took_ns = fmin(linger->sizes[i].took_ns, linger->sizes[at].took_ns);
     }
 }
@@ -65,7 +66,7 @@ static double pass_ns(const or_linger_t *linger, double rows)
     double low_rows = 0, low_ns = 0;
     for (uint32_t i = 0; i < OR_LINGER_SIZES; i++) {
         double size_rows = linger->sizes[i].rows, size_ns = linger->sizes[i].took_ns;
-        if (linger->sizes[i].count == 0) {
+        if (!linger->sizes[i].known) {
             continue;
         }
         if (rows <= size_rows) {

@@ -19,6 +19,7 @@
 // No bit of a text depends on this. Pure: no clock, no peers. One thread.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define OR_LINGER_SIZES 14u // of passes: 1, 2, up to 4, up to 8 ... rows
@@ -33,8 +34,8 @@ typedef struct {
 typedef struct {
     struct {
         double rows, took_ns; // moving averages
-        uint32_t age;         // passes since the last one
-        uint32_t count;       // so far; 0: it is not known
+        uint32_t age;         // smaller passes since the last one
+        bool known;
     } sizes[OR_LINGER_SIZES];
     or_linger_way_t usual; // of all texts: what is expected of a new one
     int64_t busy_ns;       // time in passes, in all
@@ -44,7 +45,7 @@ void or_linger_init(or_linger_t *linger);
 
 // A pass took so long, until its verdicts were sent. `rows`: of trees; 0: it read prompts, and says nothing of others.
 void or_linger_passed(or_linger_t *linger, uint32_t rows, int64_t took_ns);
-// A text's verdict has gone out, in a pass that is over.
+// A text's verdict has gone out; called once more when its pass is over.
 void or_linger_left(const or_linger_t *linger, or_linger_way_t *way, int64_t now_ns);
 // Its next round was found.
 void or_linger_came(or_linger_t *linger, or_linger_way_t *way, int64_t now_ns);

@@ -4,8 +4,6 @@
 // begin at once, over targets whose passes cost the same for any rows, or more with each, and over quick and slow ways.
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "common/base/clock.h"
 #include "tests/support/test_support.h"
