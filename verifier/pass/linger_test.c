@@ -288,12 +288,10 @@ static void quick_texts_share_passes(void **state)
     (void)state;
     static const uint32_t crowds[] = {2, 4, 8, 16};
     for (uint32_t i = 0; i < 8; i++) {
-        const world_t world = {.texts = crowds[i / 2],
-                               .rows = 1,
-                               .way_ms = {0.4, 0.4},
-                               .pass_ms = 10,
-                               .shared = i % 2 != 0};
-        double ideal = crowds[i / 2] / (10 + 1.2 * 0.4);
+        const uint32_t texts = crowds[i / 2];
+        const world_t world = {
+            .texts = texts, .rows = 1, .way_ms = {0.4, 0.4}, .pass_ms = 10, .shared = i % 2 != 0};
+        double ideal = texts / (10 + 1.2 * 0.4);
         assert_true(rate_of(&world, true) >= 0.98 * ideal);
         assert_true(rate_of(&world, true) >= 1.3 * rate_of(&world, false)); // it is not by chance
     }
