@@ -172,6 +172,7 @@ void or_budget_told(const or_coordinator_t *c, or_csession_t *session)
 void or_budget_heard(const or_coordinator_t *c, or_csession_t *session, const or_draft_tree_t *tree)
 {
     uint32_t at = (uint32_t)(tree->round % OR_TOLD_MAX);
+    or_policy_spoke(&session->budget.policy);
     if (tree->parent_round != 0 || session->budget.told[at].round != tree->round ||
         session->budget.told[at].at_ns == 0) {
         return; // it answers nothing, or again
@@ -250,8 +251,8 @@ static uint32_t look_up(const or_coordinator_t *c, or_csession_t *session)
     uint32_t context = c->verifier != NULL ? c->verifier->context_max : 0;
     uint32_t length = session->log.length;
     or_lookup_t lookup = {.text = session->log.tokens, .count = length};
-    lookup.nodes_max =
-        or_min_u32(open->draft_nodes, c->verifier != NULL ? c->verifier->nodes_max : 0);
+    lookup.nodes_max = or_min_u32(or_policy_lookup_nodes(&session->budget.policy),
+                                  c->verifier != NULL ? c->verifier->nodes_max : 0);
     lookup.depth_max = or_min_u32(open->draft_depth, context > length ? context - length : 0);
     if (grant != NULL && grant->nodes_max > 0) {
         lookup.nodes_max = or_min_u32(lookup.nodes_max, grant->nodes_max);

@@ -12,13 +12,9 @@
 #define PRIOR_LOOKUP_GAIN 0.3
 #define PRIOR_RIGHT 0.6
 
-#define SLACK_SHARE 0.25 // an answer may be later than expected by this part of the wait
-#define SLACK_NS (OR_NS_PER_MS / 10) // and by this
-#define PATIENCE_NS (10 * OR_NS_PER_MS)
 #define ROUNDS_A_CHANGE 8u // between changes of a budget
 #define EARLY_ROUNDS 16u
 #define ROUNDS_A_CHANGE_EARLY 3u
-#define FIRST_NODES 4u    // of all texts together
 #define BETTER 1.05       // another number of guesses is taken where it promises so much more
 #define PAYS 1.03         // drafting is begun again,
 #define PAYS_NOT 1.005    // and given up
@@ -27,10 +23,7 @@
 #define KEPT_STEP 0.25
 #define KEPT_MIN 0.5
 #define KEPT_MAX 1.25
-#define TRY_NS (1.5 * (double)OR_NS_PER_S)
-#define PLAIN_AFTER_ROUNDS 2u
 #define TRY_ROUNDS 1u         // whose tree is waited for
-#define TRY_COST_SHARE 60.0   // a try may cost one part in so many of the time until the next
 #define INHERITED_ROUNDS 4u   // an earlier text counts like so many rounds,
 #define INHERITED_GUESSES 16u // and its guesses like those of so many
 #define FORGOTTEN 0.125       // of what is known of lookups: the next text may repeat itself more
@@ -84,27 +77,39 @@ void or_policy_learn_plain(or_policy_t *policy, const or_policy_t *plain)
 
 // ---- the budget ----
 
-// Is everything known that a comparison needs?
-static bool is_measured(const or_policy_t *policy)
-{
-    return policy->count.trips > 0 && policy->count.times > 0 && policy->count.drafter > 0;
-}
-
 // The number of guesses, of 1, 2, 4 ... and the most, that promises the most.
-static uint32_t best_nodes(const or_policy_t *policy, double *rate)
+static uint32_t best_of(const or_policy_t *policy, uint32_t most,
+                        double (*rate_of)(const or_policy_t *, double), double *rate)
 {
-    uint32_t most = or_policy_most_nodes(policy);
     uint32_t best = 0;
     *rate = 0;
     for (uint32_t nodes = 1; nodes <= most;
          nodes = nodes < most && 2 * nodes > most ? most : 2 * nodes) {
-        double one = or_policy_draft_rate(policy, nodes);
+        double one = rate_of(policy, nodes);
         if (one > *rate) {
             *rate = one;
             best = nodes;
         }
     }
     return best;
+}
+
+static uint32_t best_nodes(const or_policy_t *policy, double *rate)
+{
+    return best_of(policy, or_policy_most_nodes(policy), or_policy_draft_rate, rate);
+}
+
+uint32_t or_policy_lookup_nodes(const or_policy_t *policy)
+{
+    uint32_t most = policy->session.most.nodes;
+    double rate;
+    if (policy->session.kind != OR_POLICY_AUTO) {
+        return most;
+    }
+    if (policy->plain_times.count == 0 || policy->tree_times.count == 0) {
+        return or_min_u32(most, or_policy_first_nodes(policy)); // what a guess costs is not known
+    }
+    return best_of(policy, most, or_policy_lookup_rate, &rate);
 }
 
 // Levels that paths of such trees reach now and then, and rounds that cover the way to the drafter and back.
@@ -119,20 +124,15 @@ static or_budget_t budget_of(const or_policy_t *policy, uint32_t nodes)
                          .ahead = rounds < most->ahead ? (uint32_t)rounds : most->ahead};
 }
 
-// A text's share of the guesses that all begin with.
-static uint32_t first_nodes(const or_policy_t *policy)
-{
-    return (uint32_t)fmax(fmax(FIRST_NODES, policy->guesses) / fmax(policy->texts, 1), 1);
-}
-
-// On the target's CPUs every guess takes its time: few come first, and more once that is seen to pay. While no round with
+// Before anything was measured, and beside other texts, it is no more than all have begun with, or tried. While no round with
 // guesses was timed they seem to be free, as after a first one that has read the prompt too.
 static or_budget_t first_budget(const or_policy_t *policy)
 {
     double rate;
     or_budget_t budget = policy->session.most;
-    uint32_t nodes = first_nodes(policy);
-    if (is_measured(policy) && policy->tree_times.count > 0) {
+    double tried = policy->guesses / fmax(policy->texts, 1);
+    uint32_t nodes = (uint32_t)fmax(or_policy_first_nodes(policy), tried);
+    if (or_policy_is_measured(policy) && policy->tree_times.count > 0) {
         uint32_t best = best_nodes(policy, &rate);
         return budget_of(policy, policy->texts > 1 ? or_min_u32(best, nodes) : best);
     }
@@ -175,7 +175,7 @@ void or_policy_limit(or_policy_t *policy, or_way_t way, uint32_t texts, bool dec
     policy->told = true;
     policy->way = way;
     policy->session.most.ahead = way == OR_WAY_AHEAD ? policy->most_ahead : 0;
-    if (begins && decided && way != OR_WAY_PLAIN) {
+    if (begins && way != OR_WAY_PLAIN) {
         policy->budget = first_budget(policy);
     }
     if (way == before) {
@@ -186,7 +186,7 @@ void or_policy_limit(or_policy_t *policy, or_way_t way, uint32_t texts, bool dec
         change_budget(policy, (or_budget_t){0});
     } else if (before == OR_WAY_PLAIN) {
         policy->off = false;
-        change_budget(policy, decided ? first_budget(policy) : policy->session.most);
+        change_budget(policy, first_budget(policy));
     } else {
         or_budget_t budget = policy->budget;
         budget.ahead = budget.nodes > 0 ? policy->session.most.ahead : 0;
@@ -207,7 +207,7 @@ static void go_on_trying(or_policy_t *policy, or_budget_t best, int64_t now_ns)
     double wait_ns =
         or_policy_answer_ns(policy, best.nodes) + or_policy_round_ns(policy, best.nodes);
     double cost_ns = fmax(wait_ns - plain_ns, policy->try_cost_ns);
-    double pause_ns = fmax(TRY_NS, TRY_COST_SHARE * cost_ns);
+    double pause_ns = fmax(OR_POLICY_TRY_NS, OR_POLICY_TRY_COST_SHARE * cost_ns);
     if ((double)(now_ns - policy->tried_ns) >= pause_ns) {
         policy->tried_ns = now_ns;
         policy->try_tokens = policy->tokens;
@@ -242,13 +242,12 @@ static void count_kept(or_policy_t *policy, int64_t now_ns)
 // A text begins with little knowledge and is soon over.
 static uint32_t rounds_a_change(const or_policy_t *policy)
 {
-    return policy->decided && policy->rounds < EARLY_ROUNDS ? ROUNDS_A_CHANGE_EARLY
-                                                            : ROUNDS_A_CHANGE;
+    return policy->rounds < EARLY_ROUNDS ? ROUNDS_A_CHANGE_EARLY : ROUNDS_A_CHANGE;
 }
 
 or_budget_t or_policy_budget(or_policy_t *policy, int64_t now_ns)
 {
-    if (policy->session.kind != OR_POLICY_AUTO || !is_measured(policy) ||
+    if (policy->session.kind != OR_POLICY_AUTO || !or_policy_is_measured(policy) ||
         policy->session.most.nodes == 0 || policy->way == OR_WAY_PLAIN) {
         return policy->budget;
     }
@@ -275,198 +274,6 @@ or_budget_t or_policy_budget(or_policy_t *policy, int64_t now_ns)
         change_budget(policy, better ? best : budget_of(policy, policy->budget.nodes));
     }
     return policy->budget;
-}
-
-// ---- the round ----
-
-static or_policy_choice_t go_with(or_guess_source_t source)
-{
-    return (or_policy_choice_t){.source = source};
-}
-
-// Return the source that is here and brings the most tokens in its time.
-static or_policy_choice_t go(const or_policy_t *policy, const or_policy_state_t *state)
-{
-    double ready = fmin(state->ready, policy->session.most.nodes);
-    double best = 1 / or_policy_round_ns(policy, 0);
-    or_guess_source_t source = OR_SOURCE_PLAIN;
-    double looked_up =
-        or_policy_lookup_tokens(policy, state->lookup) / or_policy_round_ns(policy, state->lookup);
-    double drafted = or_policy_tokens(policy, ready) / or_policy_round_ns(policy, ready);
-    if (policy->session.lookup && state->lookup > 0 && looked_up > best) {
-        best = looked_up;
-        source = OR_SOURCE_LOOKUP;
-    }
-    bool decided = policy->decided && policy->way != OR_WAY_PLAIN;
-    if (state->ready > 0 && (decided || drafted >= best)) {
-        source = OR_SOURCE_DRAFTER;
-    }
-    return go_with(source);
-}
-
-static or_policy_choice_t wait_until(double until_ns)
-{
-    return (or_policy_choice_t){.source = OR_SOURCE_DRAFTER, .until_ns = (int64_t)until_ns};
-}
-
-static double slack_ns(const or_policy_t *policy)
-{
-    return SLACK_SHARE * or_policy_answer_ns(policy, policy->budget.nodes) + (double)SLACK_NS;
-}
-
-// When an answer should be here that the drafter works on since then. One that was not there at once is made
-// from the beginning; one that is later still will be for as long again.
-static double expected_ns(const or_policy_t *policy, double from_ns, int64_t now_ns)
-{
-    double now = (double)now_ns;
-    double nodes = policy->budget.nodes;
-    double soon_ns = from_ns + or_policy_answer_ns(policy, nodes);
-    double late_ns = from_ns + or_policy_slow_answer_ns(policy, nodes);
-    double at_ns = now <= soon_ns ? soon_ns : late_ns;
-    return now <= at_ns ? at_ns : now + (now - at_ns);
-}
-
-// A text that comes while the drafter is still at work on the last one replaces it: there will be one answer.
-// The text has followed the drafter's tree, which is kept less the levels that the text passed.
-static void add_ask(or_policy_t *policy, int64_t asked_ns)
-{
-    uint32_t at = policy->ask_count;
-    double from_ns = (double)asked_ns;
-    if (at > 0 &&
-        from_ns - policy->asks[at - 1].from_ns < or_policy_draft_ns(policy, policy->budget.nodes)) {
-        double tokens = policy->asks[--at].tokens;
-        double kept_ns = from_ns - policy->asks[at].from_ns - tokens * policy->mean.level_ns;
-        from_ns -= or_policy_follows(policy, policy->budget.nodes, tokens) * fmax(kept_ns, 0);
-    }
-    policy->asks[at].asked_ns = asked_ns;
-    policy->asks[at].from_ns = from_ns;
-    policy->asks[at].tokens = 0;
-    policy->ask_count = at + 1;
-}
-
-// An answer to an older text may come first. Forget those that should have come long ago.
-static void note_ask(or_policy_t *policy, const or_policy_state_t *state, int64_t now_ns)
-{
-    double late_ns = or_policy_slow_answer_ns(policy, policy->budget.nodes) + slack_ns(policy);
-    uint32_t gone = 0;
-    if (!state->awaited) {
-        policy->ask_count = 0;
-        return;
-    }
-    bool known =
-        policy->ask_count > 0 && policy->asks[policy->ask_count - 1].asked_ns >= state->asked_ns;
-    while (gone < policy->ask_count && (double)now_ns - policy->asks[gone].from_ns > late_ns) {
-        gone++;
-    }
-    gone += !known && gone == 0 && policy->ask_count == OR_POLICY_ASKS;
-    policy->ask_count -= gone;
-    memmove(policy->asks, policy->asks + gone, policy->ask_count * sizeof *policy->asks);
-    if (!known) {
-        add_ask(policy, state->asked_ns);
-    }
-}
-
-// Guesses for an older text may be used: wait w for the next answer, or go now with m guesses? Both ways
-// lead to the same tokens, so their times are compared. Let the answer still be good with probability q,
-// and the tokens of a round now be on its path with probability s. Then it is judged after that round,
-// which has cost tv(m) - w if that is above 0. Else the tree was worth nothing, and the wait for it is
-// saved:
-//
-//     go if  q s (tv(m) - w)  <=  (1 - q) w + q (1 - s) (w + tv(n) - tv(m))
-static or_policy_choice_t choose_late(or_policy_t *policy, const or_policy_state_t *state,
-                                      int64_t now_ns)
-{
-    double nodes = policy->budget.nodes;
-    double ready = fmin(state->ready, nodes);
-    double now_takes_ns = or_policy_round_ns(policy, ready);
-    bool older = policy->ask_count > 0;
-    double from_ns = older ? policy->asks[0].from_ns : (double)state->asked_ns;
-    double at_ns = expected_ns(policy, from_ns, now_ns);
-    double wait_ns = at_ns - (double)now_ns;
-    double good = or_policy_follows(policy, nodes, older ? policy->asks[0].tokens : 0);
-    double follows = or_policy_follows(policy, nodes, or_policy_tokens(policy, ready));
-    double loss = good * follows * (now_takes_ns - wait_ns);
-    double saved =
-        (1 - good) * wait_ns +
-        good * (1 - follows) * (wait_ns + or_policy_round_ns(policy, nodes) - now_takes_ns);
-    if (now_takes_ns <= wait_ns || loss <= saved) {
-        return go(policy, state);
-    }
-    return wait_until(at_ns + slack_ns(policy));
-}
-
-// A tree is good for its own text alone: to go is to lose it. Worth waiting for, as long as that is less
-// than another one would take.
-static or_policy_choice_t choose_whole(or_policy_t *policy, const or_policy_state_t *state,
-                                       int64_t now_ns)
-{
-    double nodes = policy->budget.nodes;
-    double ready = fmin(state->ready, nodes);
-    double answer_ns = or_policy_slow_answer_ns(policy, nodes);
-    double at_ns = expected_ns(policy, (double)state->asked_ns, now_ns);
-    double wait_ns = at_ns - (double)now_ns;
-    double wait_rate =
-        or_policy_tokens(policy, nodes) / (wait_ns + or_policy_round_ns(policy, nodes));
-    double go_rate = or_policy_tokens(policy, ready) / or_policy_round_ns(policy, ready);
-    bool overdue = wait_ns > answer_ns + (double)PATIENCE_NS;
-    if (overdue || (policy->try_until <= policy->rounds && wait_rate < go_rate)) {
-        return go(policy, state);
-    }
-    return wait_until(at_ns + answer_ns + (double)PATIENCE_NS);
-}
-
-// The time of a plain round is not known before there was one, and not for ever: take one now and then. The
-// first one comes early, for a short text may have no later.
-static bool must_learn_plain(or_policy_t *policy, int64_t now_ns)
-{
-    if (policy->plain != policy->plain_seen) {
-        policy->plain_seen = policy->plain;
-        policy->plain_tried_ns = now_ns;
-    }
-    if (policy->tree_times.count < PLAIN_AFTER_ROUNDS) {
-        return false;
-    }
-    double nodes = policy->tree_times.nodes;
-    double tokens = or_policy_tokens(policy, nodes);
-    double cost_ns = or_policy_round_ns(policy, nodes) * (tokens - 1) / tokens;
-    double pause_ns = fmax(TRY_NS, 2 * TRY_COST_SHARE * cost_ns);
-    if (policy->plain_tried_ns > 0 && (double)(now_ns - policy->plain_tried_ns) < pause_ns) {
-        return false;
-    }
-    policy->plain_tried_ns = now_ns;
-    return true;
-}
-
-static or_policy_choice_t choose_fixed(const or_policy_t *policy, const or_policy_state_t *state)
-{
-    // Several rounds ahead, what is here serves until more comes.
-    bool enough = state->ready >= policy->budget.nodes || policy->budget.ahead >= 2;
-    if (state->awaited && !(state->ready > 0 && enough)) {
-        return (or_policy_choice_t){.source = OR_SOURCE_DRAFTER, .until_ns = OR_TIME_NEVER};
-    }
-    return go_with(state->ready > 0 ? OR_SOURCE_DRAFTER : OR_SOURCE_PLAIN);
-}
-
-or_policy_choice_t or_policy_choose(or_policy_t *policy, const or_policy_state_t *state,
-                                    int64_t now_ns)
-{
-    if (policy->session.kind != OR_POLICY_AUTO) {
-        return choose_fixed(policy, state);
-    }
-    note_ask(policy, state, now_ns);
-    if (must_learn_plain(policy, now_ns)) {
-        return go_with(OR_SOURCE_PLAIN);
-    }
-    if (!state->awaited || policy->budget.nodes == 0 || state->ready >= policy->budget.nodes) {
-        return go(policy, state);
-    }
-    bool waits = policy->decided && !or_policy_takes_late(policy);
-    if (waits || !is_measured(policy)) {
-        return (or_policy_choice_t){.source = OR_SOURCE_DRAFTER, .until_ns = OR_TIME_NEVER};
-    }
-    bool trying = policy->rounds < policy->try_until;
-    return or_policy_takes_late(policy) && !trying ? choose_late(policy, state, now_ns)
-                                                   : choose_whole(policy, state, now_ns);
 }
 
 // ---- shown ----

@@ -10,7 +10,7 @@
 // wait for the guesses, and tv(n) what such a round was seen to take, or t1 + n c. A plain round brings one and takes t1, and what the drafter
 // meanwhile builds is still good for what follows if its first guess is right. Whatever brings more tokens
 // per second is done. Under load, where sessions share passes, it is whatever brings more tokens per second
-// of the verifier (c for each guess, t1 once for a batch). E(n) = 1 + k log(1 + n), at most 1 + n, with k measured:
+// of the verifier, which serves others while one waits. E(n) = 1 + k log(1 + n), at most 1 + n, with k measured:
 // against tales-1m's 16, 64, 256 guesses this is within 8 percent of E as measured.
 //
 // `fixed` waits for what was asked for, in every round, until the draft time-out. Nothing here ever depends on a
@@ -91,6 +91,10 @@ typedef struct or_policy {
         double from_ns, tokens;
     } asks[OR_POLICY_ASKS];
     uint32_t ask_count;
+    struct {
+        uint32_t asks; // whose answers are not even expected any more, since the drafter spoke last
+        int64_t from_ns; // the first of them
+    } owed;
     bool off;               // drafting does not pay
     uint64_t try_until;     // up to that round it is tried all the same
     double tokens;          // committed so far
@@ -138,12 +142,17 @@ void or_policy_judged(or_policy_t *policy, const or_policy_round_t *round);
 // A tree came: `elapsed_ns` after the message that it answers was sent, `draft_us` of it for building. For a
 // tree that was begun before that message arrived, building is what was left of it: 0 at the least.
 void or_policy_heard(or_policy_t *policy, int64_t elapsed_ns, uint32_t draft_us, uint32_t nodes);
+// The drafter has sent something, if only guesses that answer nothing.
+void or_policy_spoke(or_policy_t *policy);
 // A round began while the drafter was ahead; were guesses for it here?
 void or_policy_ahead(or_policy_t *policy, bool hit);
 // So many sessions share a pass, as the verifier's Stats say.
 void or_policy_load(or_policy_t *policy, double batch);
 
 // ---- chosen ----
+
+// Return how many guesses a lookup may give: as many as seem to bring the most tokens in the time of their round.
+uint32_t or_policy_lookup_nodes(const or_policy_t *policy);
 
 // Return the budget that the drafter is told with the next verdict. Changes are few: not more than one in some rounds.
 or_budget_t or_policy_budget(or_policy_t *policy, int64_t now_ns);

@@ -66,7 +66,6 @@ static void learn_size(or_policy_t *policy, double time, double nodes)
     learn(&of_size->nodes, nodes, of_size->count, TIME_STEP);
     of_size->count++;
     of_size->age = 0;
-    policy->guesses = fmax(policy->guesses, nodes * fmax(policy->texts, 1));
 }
 
 // Rounds of one kind are compared with each other only: a guess may cost much.
@@ -80,8 +79,9 @@ static void learn_time(or_policy_t *policy, double time, double nodes)
         if (++like->odd < 2) {
             return;
         }
-        if (!plain && like->count < SIZE_ROUNDS_MIN) {
-            *like = (or_policy_times_t){0}; // its first rounds were the odd ones
+        if (like->count < SIZE_ROUNDS_MIN || policy->texts > 1) {
+            *like = (or_policy_times_t){
+                0}; // its first rounds were the odd ones, or it waits for others
         } else {
             start_anew(policy, times, time / fmax(like->time_ns, 1));
         }
@@ -95,6 +95,14 @@ static void learn_time(or_policy_t *policy, double time, double nodes)
     times->count++;
     policy->count.times++;
     set_times(policy);
+}
+
+// All texts are asked for trees alike, but the guesses of a lookup are one text's own.
+static void learn_most(or_policy_t *policy, const or_policy_round_t *round, double nodes)
+{
+    if (round->source == OR_SOURCE_DRAFTER) {
+        policy->guesses = fmax(policy->guesses, nodes * fmax(policy->texts, 1));
+    }
 }
 
 // Chance alone moves the means of few rounds about, so many rounds count; but a text that has changed shows
@@ -146,6 +154,7 @@ void or_policy_judged(or_policy_t *policy, const or_policy_round_t *round)
     }
     if (!round->prefill && time > 0 && time < TIME_NS_MAX) {
         learn_time(policy, time, nodes);
+        learn_most(policy, round, nodes);
         double queue = fmax(time - 1000.0 * round->forward_us, 0);
         learn(&policy->mean.queue_ns, queue, policy->count.times, TRIP_STEP);
     }
@@ -153,9 +162,15 @@ void or_policy_judged(or_policy_t *policy, const or_policy_round_t *round)
 
 // ---- answers ----
 
+void or_policy_spoke(or_policy_t *policy)
+{
+    policy->owed.asks = 0;
+}
+
 void or_policy_heard(or_policy_t *policy, int64_t elapsed_ns, uint32_t draft_us, uint32_t nodes)
 {
     double elapsed = (double)elapsed_ns;
+    or_policy_spoke(policy);
     double begun = 0;            // what had been done when this was asked for
     if (policy->ask_count > 0) { // the oldest is answered
         begun = fmax((double)policy->asks[0].asked_ns - policy->asks[0].from_ns, 0);

@@ -2,10 +2,17 @@
 
 #include <math.h>
 
-#define ROUND_NS_MIN 1000.0 // nothing is divided by less
-#define GOES_ON_MAX 0.98    // r: a path ends some time
-#define GROWTH 2            // all trees may have so many times the guesses that were tried
-#define STEPS_MAX 64        // plain rounds in a gap; after more nothing is left of a tree
+#define ROUND_NS_MIN 1000.0    // nothing is divided by less
+#define GOES_ON_MAX 0.98       // r: a path ends some time
+#define FIRST_NODES 4.0        // of all texts together, with a drafter on the target's CPUs,
+#define FIRST_NODES_APART 16.0 // or of each
+#define GROWTH 2               // all trees may have so many times the guesses that were tried
+#define STEPS_MAX 64           // plain rounds in a gap; after more nothing is left of a tree
+
+bool or_policy_is_measured(const or_policy_t *policy)
+{
+    return policy->count.trips > 0 && policy->count.times > 0 && policy->count.drafter > 0;
+}
 
 double or_policy_tokens(const or_policy_t *policy, double nodes)
 {
@@ -15,6 +22,11 @@ double or_policy_tokens(const or_policy_t *policy, double nodes)
 double or_policy_lookup_tokens(const or_policy_t *policy, double nodes)
 {
     return 1 + fmin(policy->mean.lookup_gain * log1p(nodes), nodes);
+}
+
+double or_policy_lookup_rate(const or_policy_t *policy, double nodes)
+{
+    return or_policy_lookup_tokens(policy, nodes) / or_policy_round_ns(policy, nodes);
 }
 
 typedef struct {
@@ -71,14 +83,18 @@ static double measured_ns(const or_policy_t *policy, double nodes)
     return policy->mean.plain_ns + nodes * row_ns;
 }
 
+uint32_t or_policy_first_nodes(const or_policy_t *policy)
+{
+    double nodes = policy->decided ? FIRST_NODES / fmax(policy->texts, 1) : FIRST_NODES_APART;
+    return (uint32_t)fmax(nodes, 1);
+}
+
 uint32_t or_policy_most_nodes(const or_policy_t *policy)
 {
     uint32_t most = policy->session.most.nodes;
-    if (!policy->decided || policy->texts < 2 || policy->guesses == 0) {
-        return most;
-    }
-    double share = GROWTH * policy->guesses / policy->texts;
-    return share >= most ? most : share > 1 ? (uint32_t)share : 1;
+    double tried = policy->guesses / fmax(policy->texts, 1);
+    double next = fmax(GROWTH * tried, or_policy_first_nodes(policy));
+    return next >= most ? most : (uint32_t)next;
 }
 
 double or_policy_round_ns(const or_policy_t *policy, double nodes)
@@ -110,11 +126,13 @@ double or_policy_slow_answer_ns(const or_policy_t *policy, double nodes)
     return policy->mean.round_trip_ns + level_ns * (2 + log2(1 + nodes));
 }
 
-// A pass is shared by `batch` sessions, a row by nobody.
+// A text's share of a pass. A plain round is seen beside others' guesses, so what a round with guesses takes longer is what
+// one text's rows add; but `batch` texts choose alike.
 static double share_ns(const or_policy_t *policy, double nodes)
 {
-    return fmax(policy->mean.plain_ns / policy->batch + (nodes + 1) * policy->mean.row_ns,
-                ROUND_NS_MIN);
+    double plain_ns = or_policy_round_ns(policy, 0);
+    double added_ns = or_policy_round_ns(policy, nodes) - plain_ns;
+    return fmax(plain_ns / policy->batch + added_ns, ROUND_NS_MIN);
 }
 
 double or_policy_plain_rate(const or_policy_t *policy)

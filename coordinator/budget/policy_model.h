@@ -2,8 +2,16 @@
 // (docs/algorithms.md section 6 has the symbols). All of it is finite, whatever was measured.
 #pragma once
 
+#include "common/base/clock.h"
 #include "coordinator/budget/policy.h"
 
+// What does not pay, or was not measured lately, is tried after so long, and later if that cost more than one part in so many of
+// the time until then.
+#define OR_POLICY_TRY_NS (1.5 * (double)OR_NS_PER_S)
+#define OR_POLICY_TRY_COST_SHARE 60.0
+
+// Is everything known that a comparison of drafting with plain rounds needs?
+bool or_policy_is_measured(const or_policy_t *policy);
 // E(n) = 1 + k log(1 + n), at most 1 + n: tokens of a round that judges n guesses of a drafter's.
 double or_policy_tokens(const or_policy_t *policy, double nodes);
 // The same of a lookup's.
@@ -15,8 +23,12 @@ double or_policy_lookup_tokens(const or_policy_t *policy, double nodes);
 //
 // j need not be whole; S is 1 up to 0 and p^j up to 1.
 double or_policy_follows(const or_policy_t *policy, double nodes, double tokens);
+// Its tokens in the time of its round.
+double or_policy_lookup_rate(const or_policy_t *policy, double nodes);
 // The row of or_policy_t.size_times for a tree of so many guesses.
 uint32_t or_policy_size(double nodes);
+// The guesses of a first tree. With a drafter on the target's CPUs every guess takes time of all texts, which share a few.
+uint32_t or_policy_first_nodes(const or_policy_t *policy);
 // The most guesses that a tree may have next. Passes take as long for a few rows as for one, and then longer with each, which is
 // not known before it was tried. So where guesses are at other texts' cost all trees together grow by steps.
 uint32_t or_policy_most_nodes(const or_policy_t *policy);

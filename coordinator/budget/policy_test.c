@@ -242,25 +242,6 @@ static void guesses_that_cost_nothing_have_a_cost_that_is_known(void **state)
     }
 }
 
-// A shared pass is cheap, its rows are not.
-static void a_loaded_verifier_gets_smaller_trees(void **state)
-{
-    (void)state;
-    world_config_t config = world_of(5, 10, 0.1, 0.8);
-    config.numbers.row_ns = 0.1 * MS;
-    world_t *world = world_create(&config);
-    world_run(world, 10 * OR_NS_PER_S);
-    or_policy_t policy = *world_policy(world);
-    world_destroy(&world);
-    uint32_t before = policy.budget.nodes;
-    for (int i = 0; i < 100; i++) {
-        or_policy_load(&policy, 64);
-        policy.rounds++;
-        or_policy_budget(&policy, (11 + i) * OR_NS_PER_S / 10);
-    }
-    assert_true(before >= 4 && policy.budget.nodes < before);
-}
-
 // What a pass of 1, 2 ... rows costs is no straight line. Milliseconds of 300M parameters on two cores with AVX2.
 #define ROWS_MAX 17u
 static const double pass_ms[2][ROWS_MAX] = {
@@ -471,7 +452,6 @@ int main(void)
         cmocka_unit_test(untimed_guesses_are_not_free),
         cmocka_unit_test(several_texts_take_more_guesses_by_steps),
         cmocka_unit_test(guesses_that_cost_nothing_have_a_cost_that_is_known),
-        cmocka_unit_test(a_loaded_verifier_gets_smaller_trees),
         cmocka_unit_test(no_measurement_makes_it_senseless),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

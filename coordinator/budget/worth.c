@@ -1,7 +1,6 @@
 #include "coordinator/budget/worth.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/base/clock.h"
@@ -15,6 +14,8 @@
 #define HOPELESS_ROUNDS 3u
 #define HOPELESS 0.75
 #define HOPELESS_PART 0.9 // while only some texts try it on the target's CPUs
+// Not so soon of plain passes: a moment in which the machine stands still is as long as many of a small target's.
+#define HOPELESS_PLAIN_NS (WINDOW_NS / 4)
 
 #define ALONE_FROM 3u        // texts at a time, of which one tries first,
 #define ALONE_FROM_SHARED 6u // with a drafter on the target's CPUs, for which the others wait,
@@ -32,8 +33,7 @@
 #define PAUSES_MAX 64.0                      // doubled up to this
 #define COST_UNKNOWN 0.3                     // of the time of a way that was never tried
 #define INHERITED_PAUSE_NS (3 * OR_NS_PER_S)
-// Plain decoding, before a crowd on the target's CPUs tries guesses first.
-#define FIRST_PAUSE_NS OR_NS_PER_S
+#define FIRST_PAUSE_NS OR_NS_PER_S // before a crowd on the target's CPUs tries guesses first
 // Rounds say nothing while more than one text in so many is read. But once so much more time was left out than was not, in so
 // many passes at least, such rounds are how texts are written here, and count.
 #define READING_SHARE 32u
@@ -56,7 +56,7 @@ void or_worth_place(or_worth_t *worth, uint32_t drafters, bool shared)
 
 // ---- rows ----
 
-static uint32_t row_of(uint32_t texts)
+uint32_t or_worth_row(uint32_t texts)
 {
     double row = texts > 1 ? round(log2(texts)) : 0;
     return row < OR_WORTH_ROWS ? (uint32_t)row : OR_WORTH_ROWS - 1;
@@ -161,7 +161,7 @@ static void begin_trial(or_worth_t *worth, const or_worth_round_t *round, or_way
     bool alone = way != OR_WAY_PLAIN && round->texts >= from;
     worth->trial.on = true;
     worth->trial.way = way;
-    worth->trial.row = row_of(round->texts);
+    worth->trial.row = or_worth_row(round->texts);
     worth->trial.count = 0;
     worth->trial.begun_ns = now_ns;
     worth->trial.tokens = 0;
@@ -224,7 +224,9 @@ static void judge_trial(or_worth_t *worth, uint32_t texts, int64_t now_ns)
     bool measured = is_measured(sum, texts, now_ns);
     bool part = worth->trial.most < texts;
     double hope = part && worth->shared ? HOPELESS_PART : HOPELESS;
-    bool hopeless = is_full(sum, HOPELESS_PASSES, HOPELESS_ROUNDS, texts) && ratio < hope;
+    double least_ns = worth->trial.way == OR_WAY_PLAIN ? HOPELESS_PLAIN_NS : 0;
+    bool hopeless = is_full(sum, HOPELESS_PASSES, HOPELESS_ROUNDS, texts) && ratio < hope &&
+                    (double)(now_ns - sum->since_ns) >= least_ns;
     if (!measured && !hopeless) {
         return;
     }
@@ -375,7 +377,7 @@ static bool leave_out(or_worth_t *worth, const or_worth_round_t *round, int64_t 
         worth->trial.begun_ns += (int64_t)time_ns;
         worth->trial.stage_ns += (int64_t)time_ns;
         worth->trial.sum.since_ns += (int64_t)time_ns;
-        worth->rows[row_of(round->texts)].now.since_ns += (int64_t)time_ns;
+        worth->rows[or_worth_row(round->texts)].now.since_ns += (int64_t)time_ns;
     }
     return out;
 }
@@ -383,7 +385,7 @@ static bool leave_out(or_worth_t *worth, const or_worth_round_t *round, int64_t 
 void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t clock_ns)
 {
     const int64_t now_ns = work_time(worth, clock_ns);
-    uint32_t at = row_of(round->texts);
+    uint32_t at = or_worth_row(round->texts);
     bool untimed = round->prompt && round->texts > 1;
     if (worth->drafters == 0) {
         return;
@@ -446,7 +448,7 @@ static int64_t end_of_try(const or_worth_t *worth, int64_t now_ns)
 or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64_t clock_ns)
 {
     const int64_t now_ns = work_time(worth, clock_ns);
-    uint32_t at = row_of(texts);
+    uint32_t at = or_worth_row(texts);
     or_worth_row_t *row = find_row(worth, at, now_ns);
     if (!worth->trial.on) {
         return row->way;
@@ -470,31 +472,5 @@ void or_worth_ended(or_worth_t *worth, uint64_t session, uint32_t texts, int64_t
             worth->trial.sessions[i] = worth->trial.sessions[--worth->trial.count];
             return;
         }
-    }
-}
-
-void or_worth_explain(const or_worth_t *worth, uint32_t texts, char *text, size_t capacity)
-{
-    static const char *const names[OR_WAYS] = {"plain decoding", "guesses", "guesses made ahead"};
-    const or_worth_row_t *row = &worth->rows[row_of(texts)];
-    double best = row->ways[row->way].speed * 1e9 * texts;
-    const char *other = NULL;
-    double rate = 0;
-    for (int way = 0; way < OR_WAYS; way++) {
-        double speed = row->ways[way].speed * 1e9 * texts;
-        if (way != (int)row->way && speed > rate) {
-            rate = speed;
-            other = names[way];
-        }
-    }
-    if (worth->drafters == 0) {
-        snprintf(text, capacity, "plain decoding: no drafter is here");
-    } else if (!row->known) {
-        snprintf(text, capacity, "nothing was measured yet with %u texts at a time", texts);
-    } else if (other == NULL || best <= 0) {
-        snprintf(text, capacity, "%s: nothing else was measured yet", names[row->way]);
-    } else {
-        snprintf(text, capacity, "%s: %.0f tokens/s with %u texts at a time, %s %.0f",
-                 names[row->way], best, texts, other, rate);
     }
 }

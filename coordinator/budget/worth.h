@@ -86,6 +86,9 @@ typedef struct {
     } idle;
 } or_worth_t;
 
+// The row of so many texts.
+uint32_t or_worth_row(uint32_t texts);
+
 // The peers have changed: forget what was measured, if that matters.
 void or_worth_place(or_worth_t *worth, uint32_t drafters, bool shared);
 

@@ -11,6 +11,9 @@
 #define AHEAD_OF_AUTO                                                                              \
     4u // rounds that policy auto goes ahead at most where nothing is said; fixed does not
 
+#define NODES 16u
+#define NODES_OF_AUTO 64u // trees that grow guess by guess: policy auto finds how many of them pay
+
 static_assert(offsetof(or_parameters_t, request) == 0,
               "rows of a request's fields are found in it");
 
@@ -61,8 +64,11 @@ const or_option_t or_drafting_parameters[] = {
      "(its rejection rule), union (the papers' baseline), same (none such), or auto; see outrider "
      "model compare",
      .choices = or_vocab_method_list, .field = "draft.vocab_map"},
-    {"draft-nodes", NULL, OR_OPTION_UINT32, AT(request.draft_nodes), "N", "most guesses a round",
-     .bounds = {1, OR_TREE_NODES_MAX}, .field = "draft.nodes"},
+    {"draft-nodes", NULL, OR_OPTION_UINT32, AT(request.draft_nodes), "N",
+     "most guesses a round; 0: 16, or 64 where policy auto chooses how many (methods coupled and "
+     "topk)",
+     .bounds = {1, OR_TREE_NODES_MAX, .has_other = true, .other = OR_NODES_USUAL},
+     .field = "draft.nodes", .field_bounds = {1, OR_TREE_NODES_MAX}},
     {"draft-depth", NULL, OR_OPTION_UINT32, AT(request.draft_depth), "N", "most guesses in a row",
      .bounds = {1, INFINITY}, .field = "draft.depth", .field_bounds = {1, OR_TREE_NODES_MAX}},
     {"draft-policy", NULL, OR_OPTION_STRING, AT(policy), "NAME",
@@ -134,7 +140,7 @@ const char *or_name_field(const char *option)
 or_parameters_t or_parameters_default(void)
 {
     return (or_parameters_t){.request = {.sampling = or_sampling_default(),
-                                         .draft_nodes = 16,
+                                         .draft_nodes = OR_NODES_USUAL,
                                          .draft_depth = 16,
                                          .distribution_entries = OR_DISTRIBUTION_ENTRIES},
                              .vocab_map = (char *)"auto",
@@ -179,6 +185,7 @@ or_status_t or_parameters_values(const or_parameters_t *asked, or_naming_t name,
     made.draft_ahead = asked->ahead != OR_AHEAD_USUAL        ? (uint32_t)asked->ahead
                        : made.draft_policy == OR_POLICY_AUTO ? AHEAD_OF_AUTO
                                                              : 0;
+    made.draft_nodes = made.draft_nodes == OR_NODES_USUAL ? NODES : made.draft_nodes;
     made.has_draft_temperature = asked->temperature >= 0;
     made.draft_temperature = made.has_draft_temperature ? asked->temperature : 0;
     *request = made;
@@ -206,6 +213,9 @@ static or_status_t settle_methods(const or_parameters_t *asked, or_naming_t name
         request->accept_rule = rule;
         request->draft_method = method;
         request->plain = request->plain || method == OR_DRAFT_NONE;
+        bool chooses = request->draft_policy == OR_POLICY_AUTO && or_methods_go_ahead(method, rule);
+        bool usual = asked->request.draft_nodes == OR_NODES_USUAL;
+        request->draft_nodes = usual && chooses ? NODES_OF_AUTO : request->draft_nodes;
     }
     return status;
 }

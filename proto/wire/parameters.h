@@ -26,7 +26,8 @@ typedef struct {
 } or_parameters_t;
 
 #define OR_AHEAD_USUAL (-1)
-#define OR_AHEAD_MAX 8u // rounds that a drafter works ahead
+#define OR_NODES_USUAL 0u // draft_nodes: not given
+#define OR_AHEAD_MAX 8u   // rounds that a drafter works ahead
 
 // The rows, for tables of options (OR_OPTION_PART) and for readers of JSON. Each ends with a zeroed row.
 extern const or_option_t or_sampling_parameters[], or_drafting_parameters[];

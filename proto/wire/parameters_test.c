@@ -47,7 +47,7 @@ static void the_usual_is_settled(void **state)
     assert_int_equal(request.draft_method, OR_DRAFT_COUPLED);
     assert_int_equal(request.accept_rule, OR_ACCEPT_COUPLED);
     assert_int_equal(request.vocab_method, OR_VOCAB_AUTO);
-    assert_int_equal(request.draft_nodes, 16);
+    assert_int_equal(request.draft_nodes, 64); // at most
     assert_int_equal(request.draft_policy, OR_POLICY_AUTO);
     assert_int_equal(request.draft_ahead, 4); // what comes by itself, the coordinator leaves out
     assert_false(request.plain || request.has_draft_temperature);
@@ -58,6 +58,7 @@ static void the_usual_is_settled(void **state)
     assert_int_equal(request.accept_rule, OR_ACCEPT_SLRS);
     assert_int_equal(request.draft_method, OR_DRAFT_CHAIN);
     assert_int_equal(request.draft_ahead, 0);
+    assert_int_equal(request.draft_nodes, 16);
     assert_true(request.has_draft_temperature && request.draft_temperature == 0.5F);
     asked = or_parameters_default();
     asked.method = (char *)"none";
@@ -155,7 +156,7 @@ static void numbers_of_a_peer_keep_to_the_rows(void **state)
     request = usual.request;
     request.draft_nodes = 1025;
     assert_int_equal(or_parameters_check(&request), OR_ERR_INVALID);
-    assert_string_equal(or_error_text(), "--draft-nodes: 1025 is not between 1 and 1024");
+    assert_string_equal(or_error_text(), "--draft-nodes: 1025 is neither 0 nor between 1 and 1024");
     request = usual.request;
     request.distribution_entries = OR_DISTRIBUTION_ENTRIES_MAX + 1;
     assert_int_equal(or_parameters_check(&request), OR_ERR_INVALID);

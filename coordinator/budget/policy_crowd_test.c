@@ -1,0 +1,164 @@
+// Goal: what a text's policy makes of others at work, of lookups and of a drafter that has fallen silent.
+// Method: rounds and answers as they would be measured, one by one; what is chosen then.
+#include "coordinator/budget/policy.h"
+
+#include <math.h>
+
+#include "common/base/clock.h"
+#include "coordinator/budget/policy_model.h"
+#include "tests/support/test_support.h"
+
+#define MS (double)OR_NS_PER_MS
+
+static or_policy_t make_policy(uint32_t texts, bool decided)
+{
+    or_policy_t policy;
+    const or_policy_terms_of_session_t terms = {.kind = OR_POLICY_AUTO,
+                                                .most = {.nodes = 64, .depth = 16, .ahead = 4},
+                                                .lookup = true,
+                                                .late_is_good = true};
+    or_policy_init(&policy, &terms);
+    or_policy_load(&policy, texts);
+    or_policy_limit(&policy, OR_WAY_AHEAD, texts, decided);
+    return policy;
+}
+
+static void judge(or_policy_t *policy, or_guess_source_t source, uint32_t nodes, double ms)
+{
+    const or_policy_round_t round = {.source = source,
+                                     .nodes = nodes,
+                                     .accepted = (uint32_t)log1p(nodes),
+                                     .first_right = nodes > 0,
+                                     .round_ns = (int64_t)(ms * MS)};
+    or_policy_judged(policy, &round);
+    or_policy_heard(policy, OR_NS_PER_MS, 100, nodes);
+}
+
+// The nodes that a text comes to choose among others that do alike, where a row takes 0.1 ms and the rest of a pass 10.
+static uint32_t nodes_beside(uint32_t others)
+{
+    or_policy_t policy = make_policy(1 + others, false);
+    for (int i = 0; i < 200; i++) {
+        uint32_t nodes = i % 20 == 1 ? 0 : policy.budget.nodes;
+        uint32_t rows = others * (1 + policy.budget.nodes) + 1 + nodes;
+        judge(&policy, nodes > 0 ? OR_SOURCE_DRAFTER : OR_SOURCE_PLAIN, nodes, 10 + 0.1 * rows);
+        or_policy_budget(&policy, (1 + i) * OR_NS_PER_S / 10);
+    }
+    return policy.budget.nodes;
+}
+
+// A shared pass is cheap, its rows are not.
+static void a_loaded_verifier_gets_smaller_trees(void **state)
+{
+    (void)state;
+    uint32_t alone = nodes_beside(0), few = nodes_beside(7), many = nodes_beside(63);
+    print_message("%u nodes alone, %u beside 7 texts, %u beside 63\n", alone, few, many);
+    assert_true(alone >= few && few > many);
+}
+
+// Two passes where one was enough: what trees of that size take is known then, and chosen against.
+static void a_second_pass_is_no_straight_line(void **state)
+{
+    (void)state;
+    or_policy_t policy = make_policy(4, false);
+    assert_int_equal(policy.budget.nodes, 16); // not 64: nothing was measured
+    for (int i = 0; i < 100; i++) {
+        uint32_t nodes = i % 20 == 1 ? 0 : policy.budget.nodes;
+        judge(&policy, nodes > 0 ? OR_SOURCE_DRAFTER : OR_SOURCE_PLAIN, nodes,
+              4 * (1 + nodes) > 128 ? 80 : 40);
+        or_budget_t budget = or_policy_budget(&policy, (1 + i) * OR_NS_PER_S / 10);
+        assert_true(budget.nodes <= 2 * fmax(nodes, 16)); // by steps
+    }
+    assert_in_range(policy.budget.nodes, 8, 31);
+    or_policy_t next = make_policy(4, false);
+    or_policy_inherit(&next, &policy);
+    or_policy_limit(&next, OR_WAY_AHEAD, 4, false);
+    assert_in_range(next.budget.nodes, 8, 31);
+}
+
+// Among several texts a round may wait for a pass of others. That says nothing of what other sizes take.
+static void a_wait_for_others_is_no_change_of_the_target(void **state)
+{
+    (void)state;
+    or_policy_t policy = make_policy(4, false);
+    for (int i = 0; i < 20; i++) {
+        judge(&policy, OR_SOURCE_PLAIN, 0, 40);
+        judge(&policy, OR_SOURCE_DRAFTER, 8, 40);
+        judge(&policy, OR_SOURCE_DRAFTER, 16, 41);
+    }
+    for (int i = 0; i < 3; i++) {
+        judge(&policy, OR_SOURCE_DRAFTER, 8, 120);
+    }
+    assert_true(or_policy_round_ns(&policy, 0) < 41 * MS &&
+                or_policy_round_ns(&policy, 16) < 125 * MS);
+    judge(&policy, OR_SOURCE_DRAFTER, 8, 40);
+    judge(&policy, OR_SOURCE_DRAFTER, 8, 40);
+    assert_true(or_policy_round_ns(&policy, 16) < 45 * MS);
+}
+
+static void a_lookup_gives_as_many_as_pay(void **state)
+{
+    (void)state;
+    or_policy_t policy = make_policy(1, false);
+    assert_int_equal(or_policy_lookup_nodes(&policy), 16); // what a guess costs is not known
+    for (int i = 0; i < 40; i++) {
+        judge(&policy, OR_SOURCE_PLAIN, 0, 10);
+        judge(&policy, OR_SOURCE_LOOKUP, 16, 10.1);
+    }
+    assert_int_equal(or_policy_lookup_nodes(&policy), 64);
+    policy = make_policy(1, false);
+    for (int i = 0; i < 40; i++) {
+        judge(&policy, OR_SOURCE_PLAIN, 0, 10);
+        judge(&policy, OR_SOURCE_LOOKUP, 4, 14);
+        judge(&policy, OR_SOURCE_LOOKUP, 16, 26);
+        judge(&policy, OR_SOURCE_LOOKUP, 64, 70);
+    }
+    assert_in_range(or_policy_lookup_nodes(&policy), 1, 15);
+}
+
+// Rounds of 40 ms beside a drafter that answers in 60, and stops doing so; return what is waited for it in the next second.
+static int64_t waits_for_a_silent_drafter(void)
+{
+    or_policy_t policy = make_policy(1, false);
+    int64_t now = OR_NS_PER_S, waited = 0;
+    for (int i = 0; i < 40; i++) {
+        judge(&policy, i % 2 == 0 ? OR_SOURCE_PLAIN : OR_SOURCE_DRAFTER, i % 2 * 16, 40);
+        or_policy_heard(&policy, 60 * OR_NS_PER_MS, 20000, 16);
+    }
+    for (int64_t end = now + OR_NS_PER_S; now < end; now += 40 * OR_NS_PER_MS) {
+        or_policy_state_t state = {.awaited = true, .asked_ns = now};
+        or_policy_choice_t choice = or_policy_choose(&policy, &state, now);
+        while (choice.until_ns > now) {
+            int64_t least = choice.until_ns < end ? choice.until_ns : end;
+            waited += least - now;
+            now = least;
+            choice = now < end ? or_policy_choose(&policy, &state, now) : choice;
+            if (now == end) {
+                return waited;
+            }
+        }
+        or_policy_judged(&policy, &(or_policy_round_t){.round_ns = 40 * OR_NS_PER_MS});
+        or_policy_budget(&policy, now);
+    }
+    return waited;
+}
+
+static void a_silent_drafter_is_not_waited_for(void **state)
+{
+    (void)state;
+    int64_t waited = waits_for_a_silent_drafter();
+    print_message("%.0f ms\n", (double)waited / MS);
+    assert_in_range(waited, 0, 250 * OR_NS_PER_MS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_loaded_verifier_gets_smaller_trees),
+        cmocka_unit_test(a_second_pass_is_no_straight_line),
+        cmocka_unit_test(a_wait_for_others_is_no_change_of_the_target),
+        cmocka_unit_test(a_lookup_gives_as_many_as_pay),
+        cmocka_unit_test(a_silent_drafter_is_not_waited_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

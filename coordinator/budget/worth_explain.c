@@ -1,0 +1,29 @@
+#include "coordinator/budget/worth.h"
+
+#include <stdio.h>
+
+void or_worth_explain(const or_worth_t *worth, uint32_t texts, char *text, size_t capacity)
+{
+    static const char *const names[OR_WAYS] = {"plain decoding", "guesses", "guesses made ahead"};
+    const or_worth_row_t *row = &worth->rows[or_worth_row(texts)];
+    double best = row->ways[row->way].speed * 1e9 * texts;
+    const char *other = NULL;
+    double rate = 0;
+    for (int way = 0; way < OR_WAYS; way++) {
+        double speed = row->ways[way].speed * 1e9 * texts;
+        if (way != (int)row->way && speed > rate) {
+            rate = speed;
+            other = names[way];
+        }
+    }
+    if (worth->drafters == 0) {
+        snprintf(text, capacity, "plain decoding: no drafter is here");
+    } else if (!row->known) {
+        snprintf(text, capacity, "nothing was measured yet with %u texts at a time", texts);
+    } else if (other == NULL || best <= 0) {
+        snprintf(text, capacity, "%s: nothing else was measured yet", names[row->way]);
+    } else {
+        snprintf(text, capacity, "%s: %.0f tokens/s with %u texts at a time, %s %.0f",
+                 names[row->way], best, texts, other, rate);
+    }
+}
