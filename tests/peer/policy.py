@@ -53,9 +53,9 @@ def cells_of(target):
     return cells
 
 
-def speed(options, cell, setting):
-    """Return the tokens a second of all sessions."""
-    words = [options.outrider, "bench", "load", "--json", "--seconds", options.seconds, *cell, *setting]
+def speed(options, cell, setting, seconds):
+    """Return the tokens a second of all sessions in a run of so many seconds."""
+    words = [options.outrider, "bench", "load", "--json", "--seconds", seconds, *cell, *setting]
     (row,) = run_json(words)
     if row["errors"]:
         raise SystemExit(f"{' '.join(map(str, words))}: {row['error']}")
@@ -63,7 +63,7 @@ def speed(options, cell, setting):
 
 
 def best_fixed(options, cell):
-    rates = {setting: speed(options, cell, setting) for setting in FIXED}
+    rates = {setting: speed(options, cell, setting, options.first_seconds) for setting in FIXED}
     best = sorted(rates, key=rates.get, reverse=True)[:BEST]
     for setting in best:
         say(f"  {name_of(setting)}: {rates[setting]:.1f}")
@@ -80,7 +80,7 @@ def measure(options, cell):
     found = {setting: [] for setting in [*order, None]}
     for turn in range(options.turns):
         for setting in [*order, None]:
-            found[setting].append(speed(options, cell, setting or PLAIN))
+            found[setting].append(speed(options, cell, setting or PLAIN, options.seconds))
         say(f"  turn {turn + 1}: " + ", ".join(f"{rates[-1]:.1f}" for rates in found.values()))
     return found
 
@@ -100,6 +100,7 @@ def parse():
     parser.add_argument("--outrider", type=Path, default=ROOT / "build/release/bin/outrider", metavar="FILE", help="default: %(default)s")
     parser.add_argument("--cells", nargs="*", metavar="NAME", help="those to be measured; default: all")
     parser.add_argument("--seconds", type=int, default=6, metavar="S", help="of each run; default: %(default)s")
+    parser.add_argument("--first-seconds", type=int, default=3, metavar="S", help="of each run of the first turn; default: %(default)s")
     parser.add_argument("--turns", type=int, default=5, metavar="N", help="default: %(default)s")
     options = parser.parse_args()
     for file in (options.outrider, options.target):

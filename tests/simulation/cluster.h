@@ -51,6 +51,8 @@ typedef struct {
     uint32_t target_step_us, draft_step_us; // what a forward pass takes
     uint32_t draft_timeout_ms;              // 0: the coordinator's default
     uint32_t waiting_max;                   // 0: the coordinator's default
+    uint32_t sessions_max;                  // of verifier and drafters; 0: 4
+    uint32_t crowd_rows, stats_ms;          // as or_verifier_config_t has them
     const char *journal;                    // the coordinator's file; NULL: none. Borrowed
     sim_guest_t guest;                      // NULL: none
     void *guest_context;
@@ -100,6 +102,21 @@ void sim_generate(sim_t *sim, const or_generate_request_t *request, uint32_t lim
 // The same for several clients at once, on a network that is left alone.
 void sim_generate_all(sim_t *sim, const or_generate_request_t *requests, uint32_t count,
                       uint32_t limit_s, sim_result_t *results);
+
+// A client has all of its text. `next` is its next request: what it asked for before, to be changed.
+typedef void (*sim_ended_t)(void *context, uint32_t client, const sim_result_t *result,
+                            or_generate_request_t *next);
+
+typedef struct {
+    double warm_s, seconds; // it is measured for so long, after so long
+    sim_ended_t ended;
+    void *context;
+} sim_load_t;
+
+// Keep a text of each client running, one after the other, from the requests on. Return the tokens a second that all of them
+// got while it was measured.
+double sim_load(sim_t *sim, or_generate_request_t *requests, uint32_t count, const sim_load_t *load,
+                sim_result_t *results);
 
 int64_t sim_now_ns(const sim_t *sim);
 // For guests: their end of the network, and its clock.
