@@ -172,9 +172,9 @@ void or_budget_told(const or_coordinator_t *c, or_csession_t *session)
 void or_budget_heard(const or_coordinator_t *c, or_csession_t *session, const or_draft_tree_t *tree)
 {
     uint32_t at = (uint32_t)(tree->round % OR_TOLD_MAX);
-    or_policy_spoke(&session->budget.policy);
     if (tree->parent_round != 0 || session->budget.told[at].round != tree->round ||
         session->budget.told[at].at_ns == 0) {
+        or_policy_spoke(&session->budget.policy);
         return; // it answers nothing, or again
     }
     or_policy_heard(&session->budget.policy,
@@ -262,11 +262,13 @@ static uint32_t look_up(const or_coordinator_t *c, or_csession_t *session)
                : 0;
 }
 
-// Once a round. Among other texts that share CPUs with drafters a guess is at their cost, which one text's times do not show.
+// Once a round. Among other texts a guess is at their cost, which one text's times do not show: unless drafting ahead of all was
+// found to pay, with lookups, there are none.
 static uint32_t lookup_count(const or_coordinator_t *c, or_csession_t *session)
 {
     const or_policy_t *policy = &session->budget.policy;
-    if (policy->decided && policy->texts > 1) {
+    bool measured = c->worth.drafters > 0 && !policy->decided && policy->way != OR_WAY_PLAIN;
+    if (c->worth.live.texts > 1 && !measured) {
         return 0;
     }
     if (policy->session.lookup && session->budget.looked_round != session->round) {

@@ -182,6 +182,7 @@ void or_policy_limit(or_policy_t *policy, or_way_t way, uint32_t texts, bool dec
         return;
     }
     policy->ask_count = 0;
+    policy->owed.asks = 0;
     if (way == OR_WAY_PLAIN) {
         change_budget(policy, (or_budget_t){0});
     } else if (before == OR_WAY_PLAIN) {
@@ -242,7 +243,8 @@ static void count_kept(or_policy_t *policy, int64_t now_ns)
 // A text begins with little knowledge and is soon over.
 static uint32_t rounds_a_change(const or_policy_t *policy)
 {
-    return policy->rounds < EARLY_ROUNDS ? ROUNDS_A_CHANGE_EARLY : ROUNDS_A_CHANGE;
+    return policy->decided && policy->rounds < EARLY_ROUNDS ? ROUNDS_A_CHANGE_EARLY
+                                                            : ROUNDS_A_CHANGE;
 }
 
 or_budget_t or_policy_budget(or_policy_t *policy, int64_t now_ns)

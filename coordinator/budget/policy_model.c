@@ -5,9 +5,10 @@
 #define ROUND_NS_MIN 1000.0    // nothing is divided by less
 #define GOES_ON_MAX 0.98       // r: a path ends some time
 #define FIRST_NODES 4.0        // of all texts together, with a drafter on the target's CPUs,
-#define FIRST_NODES_APART 16.0 // or of each
-#define GROWTH 2               // all trees may have so many times the guesses that were tried
-#define STEPS_MAX 64           // plain rounds in a gap; after more nothing is left of a tree
+#define FIRST_NODES_APART 64.0 // or elsewhere, and so many of each
+#define FIRST_NODES_EACH 16.0
+#define GROWTH 2     // all trees may have so many times the guesses that were tried
+#define STEPS_MAX 64 // plain rounds in a gap; after more nothing is left of a tree
 
 bool or_policy_is_measured(const or_policy_t *policy)
 {
@@ -85,8 +86,9 @@ static double measured_ns(const or_policy_t *policy, double nodes)
 
 uint32_t or_policy_first_nodes(const or_policy_t *policy)
 {
-    double nodes = policy->decided ? FIRST_NODES / fmax(policy->texts, 1) : FIRST_NODES_APART;
-    return (uint32_t)fmax(nodes, 1);
+    double all = policy->decided ? FIRST_NODES : FIRST_NODES_APART;
+    double most = policy->decided ? FIRST_NODES : FIRST_NODES_EACH;
+    return (uint32_t)fmax(fmin(all / fmax(policy->texts, 1), most), 1);
 }
 
 uint32_t or_policy_most_nodes(const or_policy_t *policy)

@@ -5,8 +5,8 @@
 #include "common/base/clock.h"
 #include "coordinator/budget/policy.h"
 
-// What does not pay, or was not measured lately, is tried after so long, and later if that cost more than one part in so many of
-// the time until then.
+// What does not pay, or was not measured lately, is tried after so long. A try may cost one part in so many of the time until the
+// next.
 #define OR_POLICY_TRY_NS (1.5 * (double)OR_NS_PER_S)
 #define OR_POLICY_TRY_COST_SHARE 60.0
 
@@ -30,7 +30,7 @@ uint32_t or_policy_size(double nodes);
 // The guesses of a first tree. With a drafter on the target's CPUs every guess takes time of all texts, which share a few.
 uint32_t or_policy_first_nodes(const or_policy_t *policy);
 // The most guesses that a tree may have next. Passes take as long for a few rows as for one, and then longer with each, which is
-// not known before it was tried. So where guesses are at other texts' cost all trees together grow by steps.
+// not known before it was tried. So all trees together grow by steps.
 uint32_t or_policy_most_nodes(const or_policy_t *policy);
 // tv(n): from asking the verifier to its verdict. It is t1 + n c, where c is that of the nearest sizes that were measured.
 double or_policy_round_ns(const or_policy_t *policy, double nodes);

@@ -13,7 +13,7 @@
 #define HOPELESS_PASSES 1u
 #define HOPELESS_ROUNDS 3u
 #define HOPELESS 0.75
-#define HOPELESS_PART 0.9 // while only some texts try it on the target's CPUs
+#define HOPELESS_MANY 0.9 // where it is seen in the rounds of many texts
 // Not so soon of plain passes: a moment in which the machine stands still is as long as many of a small target's.
 #define HOPELESS_PLAIN_NS (WINDOW_NS / 4)
 
@@ -41,7 +41,8 @@
 #define READING_PASSES 4u
 #define TRIAL_NS_MAX (2.0 * (double)OR_NS_PER_S) // or so many windows: then it has failed
 #define TRIAL_WINDOWS_MAX 10.0
-#define OLD_WEIGHT 0.75 // of the windows before, in a speed
+#define OLD_WEIGHT 0.75     // of the windows before, in a speed,
+#define OLD_WEIGHT_MANY 0.5 // and in that of many texts, whose windows have many rounds
 
 void or_worth_place(or_worth_t *worth, uint32_t drafters, bool shared)
 {
@@ -223,7 +224,8 @@ static void judge_trial(or_worth_t *worth, uint32_t texts, int64_t now_ns)
     double ratio = speed / fmax(row->ways[row->way].speed, 1e-12);
     bool measured = is_measured(sum, texts, now_ns);
     bool part = worth->trial.most < texts;
-    double hope = part && worth->shared ? HOPELESS_PART : HOPELESS;
+    bool many = texts >= ALONE_FROM_SHARED && (worth->shared || !part);
+    double hope = many ? HOPELESS_MANY : HOPELESS;
     double least_ns = worth->trial.way == OR_WAY_PLAIN ? HOPELESS_PLAIN_NS : 0;
     bool hopeless = is_full(sum, HOPELESS_PASSES, HOPELESS_ROUNDS, texts) && ratio < hope &&
                     (double)(now_ns - sum->since_ns) >= least_ns;
@@ -287,8 +289,10 @@ static void end_window(or_worth_t *worth, or_worth_row_t *row, const or_worth_ro
     double speed = speed_of(&row->now);
     double before = row->ways[row->way].speed;
     bool again = row->window_ns > 0 && before > 0;
-    bool alone = worth->shared && row->way == OR_WAY_PLAIN && round->texts >= ALONE_FROM_SHARED;
-    row->ways[row->way].speed = again ? OLD_WEIGHT * before + (1 - OLD_WEIGHT) * speed : speed;
+    bool many = round->texts >= ALONE_FROM_SHARED;
+    bool alone = worth->shared && row->way == OR_WAY_PLAIN && many;
+    double old = again ? (many ? OLD_WEIGHT_MANY : OLD_WEIGHT) : 0;
+    row->ways[row->way].speed = old * before + (1 - old) * speed;
     row->window_ns = (double)(now_ns - row->now.since_ns);
     row->now = (or_worth_sum_t){0};
     if (row->ways[OR_WAY_PLAIN].speed > SURPASSED * row->ways[row->way].speed) {

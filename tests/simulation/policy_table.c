@@ -10,7 +10,7 @@
 //     texts             repetitive: the likeliest tokens, which soon repeat themselves; hostile: improbable ones
 //
 // A pass takes 40 ms, and while there are several texts has room for 128 rows, so that there guesses are at other texts' cost.
-// Texts follow one another, as in `outrider bench load`; the first two seconds do not count.
+// Texts follow one another, as in `outrider bench load`; the first three seconds do not count.
 // Exit code 1 and a list where auto is slower than it may be, or a text is not the one that plain decoding writes.
 #include <math.h>
 #include <stdio.h>
@@ -28,8 +28,9 @@
 #define SITE_MS 0.1 // round trip between coordinator and verifier
 #define CROWD_ROWS 128u
 #define PASSES_MAX 2u // of a round: settings whose trees take more are not tried
-#define WARM_S 2.0
-#define SECONDS 6.0
+#define WARM_S 3.0
+#define SECONDS 7.0
+#define SECONDS_MANY 12.0            // of 64 texts: a window, and a try, take four passes of all
 #define STALLED_NS (2 * OR_NS_PER_S) // the clock begins at one second
 #define PAGES 1024u
 #define NODES 64u  // of auto, at most
@@ -195,8 +196,10 @@ static double measure(const cell_t *cell, const setting_t *setting)
         .guest_context = (void *)cell};
     or_generate_request_t requests[CLIENTS];
     texts_t texts = {.plain = setting->plain};
-    const sim_load_t load = {
-        .warm_s = WARM_S, .seconds = SECONDS, .ended = end_text, .context = &texts};
+    const sim_load_t load = {.warm_s = WARM_S,
+                             .seconds = cell->texts < CLIENTS ? SECONDS : SECONDS_MANY,
+                             .ended = end_text,
+                             .context = &texts};
     for (uint32_t i = 0; i < cell->texts; i++) {
         requests[i] = request_of(cell, setting, i);
     }

@@ -174,7 +174,7 @@ static void parameters_are_told(void **state)
         assert_true(strlen(json_string_value(json_object_get(parameter, "help"))) > 10);
         if (strcmp(name, "draft.nodes") == 0) {
             found++;
-            assert_int_equal(json_integer_value(json_object_get(parameter, "default")), 16);
+            assert_true(json_is_null(json_object_get(parameter, "default"))); // it depends
             assert_true(json_number_value(json_object_get(parameter, "most")) == 1024);
         } else if (strcmp(name, "draft.accept") == 0) {
             found++;
