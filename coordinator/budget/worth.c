@@ -89,7 +89,8 @@ or_way_t or_worth_eager(const or_worth_t *worth)
     return worth->shared ? OR_WAY_DRAFTED : OR_WAY_AHEAD;
 }
 
-// A single text begins with guesses: it is short, and they are what it came for. Several on the target's CPUs do not.
+// A single text begins with guesses: it is short, and they are what it came for. Several on the target's CPUs do not,
+// unless more were faster with them: what paid for fewer says nothing.
 static or_worth_row_t *find_row(or_worth_t *worth, uint32_t at, int64_t now_ns)
 {
     or_worth_row_t *row = &worth->rows[at];
@@ -98,7 +99,7 @@ static or_worth_row_t *find_row(or_worth_t *worth, uint32_t at, int64_t now_ns)
     }
     const or_worth_row_t *other = neighbour(worth, at);
     bool crowd = at > 0 && worth->shared;
-    bool follows = other != NULL && !(crowd && other == &worth->rows[0]);
+    bool follows = other != NULL && (!crowd || other->way == OR_WAY_PLAIN || other > row);
     bool later = at > 0 && other != NULL && other->way == OR_WAY_PLAIN;
     row->known = true;
     row->way = follows ? other->way : crowd ? OR_WAY_PLAIN : or_worth_eager(worth);

@@ -753,6 +753,23 @@ static void rows_learn_from_their_neighbours(void **state)
     assert_true(crowd.drafted_rounds > drafted);
 }
 
+// That guesses pay for a few texts says nothing of more, on the target's CPUs: those begin plainly, whatever fewer gained.
+static void more_texts_begin_plainly(void **state)
+{
+    (void)state;
+    numbers_t numbers = large;
+    numbers.nodes = 1;
+    numbers.draft_ms = 1;
+    numbers.tokens = 1.7;
+    crowd_t crowd = crowd_of(numbers, 4);
+    run(&crowd, 3);
+    assert_int_equal(crowd.worth.rows[2].way, OR_WAY_DRAFTED);
+    for (uint32_t texts = 2; texts <= 64; texts = texts == 2 ? 8 : 2 * texts) {
+        or_way_t way = or_worth_way(&crowd.worth, 1000, texts, (int64_t)crowd.now_ns);
+        assert_int_equal(way, texts == 2 ? OR_WAY_DRAFTED : OR_WAY_PLAIN);
+    }
+}
+
 // A drafter that comes or goes changes what may be chosen.
 static void without_drafters_nothing_is_tried(void **state)
 {
@@ -818,6 +835,7 @@ int main(void)
         cmocka_unit_test(time_without_texts_does_not_count),
         cmocka_unit_test(plain_texts_are_listened_to),
         cmocka_unit_test(rows_learn_from_their_neighbours),
+        cmocka_unit_test(more_texts_begin_plainly),
         cmocka_unit_test(without_drafters_nothing_is_tried),
         cmocka_unit_test(the_choice_is_explained),
     };

@@ -169,6 +169,14 @@ double sim_load(sim_t *sim, or_generate_request_t *requests, uint32_t count, con
     return (double)(sim->written - before) / load->seconds;
 }
 
+const char *sim_prompt(uint32_t i)
+{
+    static const char *const prompts[] = {"Once upon a time there was a little girl who",
+                                          "There was once a king who had three sons, and",
+                                          "The fox said to the wolf:", "In a dark forest"};
+    return prompts[i % (sizeof prompts / sizeof *prompts)];
+}
+
 or_generate_request_t sim_request(const char *prompt, uint32_t max_tokens)
 {
     or_sampling_t sampling = or_sampling_default();

@@ -201,6 +201,11 @@ void sim_destroy(sim_t *sim)
 
 // ---- lines ----
 
+or_network_line_t sim_line(double rtt_ms)
+{
+    return (or_network_line_t){.one_way_ns = (int64_t)(rtt_ms * (double)OR_NS_PER_MS / 2)};
+}
+
 // Collect the existing channels of a role; returns their number.
 static uint32_t channels_of(const sim_t *sim, sim_role_t role, or_channel_t **channels)
 {

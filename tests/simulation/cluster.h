@@ -118,6 +118,11 @@ typedef struct {
 double sim_load(sim_t *sim, or_generate_request_t *requests, uint32_t count, const sim_load_t *load,
                 sim_result_t *results);
 
+// A laboratory's line with such a round trip; that of a verifier beside its coordinator; and one of four prompts.
+or_network_line_t sim_line(double rtt_ms);
+#define SIM_SITE_MS 0.1
+const char *sim_prompt(uint32_t i);
+
 int64_t sim_now_ns(const sim_t *sim);
 // For guests: their end of the network, and its clock.
 or_channel_t *sim_connect(sim_t *sim);

@@ -20,7 +20,6 @@
 #include "tests/support/test_support.h"
 
 #define DRAFT_STEP_MS 1.0
-#define SITE_MS 0.1 // round trip between coordinator and verifier
 #define TEXTS 4
 #define TOKENS_MAX 128
 #define LIMIT_S 3600
@@ -65,14 +64,11 @@ static uint32_t failures;
 
 static void prepare_texts(uint32_t count, uint32_t tokens)
 {
-    static const char *const prompts[TEXTS] = {"Once upon a time there was a little girl who",
-                                               "There was once a king who had three sons, and",
-                                               "The fox said to the wolf:", "In a dark forest"};
     assert_in_range(tokens, 1, TOKENS_MAX);
     text_count = count;
     for (uint32_t i = 0; i < text_count; i++) {
         or_generate_request_t *request = &texts[i].request;
-        *request = sim_request(prompts[i], tokens);
+        *request = sim_request(sim_prompt(i), tokens);
         request->sampling.temperature = i % 2 == 0 ? 0.0F : 1.0F;
         request->seed = i;
         request->ignore_end = true;
@@ -97,8 +93,7 @@ static or_generate_request_t request_for(const text_t *text, const cell_t *cell,
 
 static void write_text(const cell_t *cell, way_t way, const text_t *text, sim_result_t *result)
 {
-    const or_network_line_t edge = {.one_way_ns = cell->rtt_ms * OR_NS_PER_MS / 2};
-    const or_network_line_t site = {.one_way_ns = (int64_t)(SITE_MS * OR_NS_PER_MS / 2)};
+    const or_network_line_t edge = sim_line(cell->rtt_ms), site = sim_line(SIM_SITE_MS);
     const sim_config_t config = {
         .seed = 1,
         .lines = {[SIM_CLIENT] = &edge, [SIM_DRAFTER] = &edge, [SIM_VERIFIER] = &site},
@@ -149,7 +144,7 @@ static figures_t measure(const cell_t *cell, way_t way)
 
 static double verify_ms(const cell_t *cell)
 {
-    return cell->step_ms + SITE_MS;
+    return cell->step_ms + SIM_SITE_MS;
 }
 
 static double plain_ceiling(const cell_t *cell)

@@ -25,7 +25,6 @@
 
 #define STEP_MS 40
 #define DRAFT_STEP_MS 4
-#define SITE_MS 0.1 // round trip between coordinator and verifier
 #define CROWD_ROWS 128u
 #define PASSES_MAX 2u // of a round: settings whose trees take more are not tried
 #define WARM_S 3.0
@@ -151,10 +150,7 @@ static void end_text(void *context, uint32_t client, const sim_result_t *result,
 static or_generate_request_t request_of(const cell_t *cell, const setting_t *setting,
                                         uint32_t client)
 {
-    static const char *const prompts[] = {"Once upon a time there was a little girl who",
-                                          "There was once a king who had three sons, and",
-                                          "The fox said to the wolf:", "In a dark forest"};
-    or_generate_request_t request = sim_request(prompts[client % 4], TOKENS);
+    or_generate_request_t request = sim_request(sim_prompt(client), TOKENS);
     request.sampling.temperature = cell->hostile ? HOSTILE : 0;
     request.seed = client;
     request.ignore_end = true;
@@ -180,8 +176,7 @@ static void silence(sim_t *sim, void *context)
 static double measure(const cell_t *cell, const setting_t *setting)
 {
     static sim_result_t results[CLIENTS];
-    const or_network_line_t edge = {.one_way_ns = cell->rtt_ms * OR_NS_PER_MS / 2};
-    const or_network_line_t site = {.one_way_ns = (int64_t)(SITE_MS * OR_NS_PER_MS / 2)};
+    const or_network_line_t edge = sim_line(cell->rtt_ms), site = sim_line(SIM_SITE_MS);
     const sim_config_t config = {
         .seed = 1,
         .lines = {[SIM_CLIENT] = &edge, [SIM_DRAFTER] = &edge, [SIM_VERIFIER] = &site},
