@@ -379,6 +379,7 @@ static or_status_t take_seat(or_coordinator_t *c, or_csession_t *session, or_sea
     }
     member->sessions++;
     seat->peer = member->peer;
+    or_policy_spoke(&session->budget.policy); // what others owed it does not
     seat->link_bytes = or_link_bytes(c->link, member->peer);
     // A drafter that comes back may still draw with its old key: among several none is given twice.
     seat->draft_key =
