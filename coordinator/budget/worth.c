@@ -32,13 +32,13 @@
 #define AGAIN_NS (0.4 * (double)OR_NS_PER_S) // a way that was left: eight rounds may mislead
 #define PAUSES_MAX 64.0                      // doubled up to this
 #define COST_UNKNOWN 0.3                     // of the time of a way that was never tried
+#define SEEMS_SHARE 50.0 // as COST_SHARE, where that time is a guess from a few rounds
+// What a round with guesses brings varies by so much of its mean. Of a text alone, a speed of few such rounds is in doubt by
+// that over the root of their number. A try goes on until it is not, or for so many rounds.
+#define VARIES 0.7
+#define DOUBT_ROUNDS 32u
 #define INHERITED_PAUSE_NS (3 * OR_NS_PER_S)
 #define FIRST_PAUSE_NS OR_NS_PER_S // before a crowd on the target's CPUs tries guesses first
-// Rounds say nothing while more than one text in so many is read. But once so much more time was left out than was not, in so
-// many passes at least, such rounds are how texts are written here, and count.
-#define READING_SHARE 32u
-#define READING_NS_MAX (2.0 * (double)OR_NS_PER_S)
-#define READING_PASSES 4u
 #define TRIAL_NS_MAX (2.0 * (double)OR_NS_PER_S) // or so many windows: then it has failed
 #define TRIAL_WINDOWS_MAX 10.0
 #define OLD_WEIGHT 0.75     // of the windows before, in a speed,
@@ -155,6 +155,12 @@ static void begin_stage(or_worth_t *worth, uint32_t most, int64_t now_ns)
     change(worth);
 }
 
+// Can this ratio of two speeds have come about by chance, where so many rounds with guesses were measured?
+static bool is_doubtful(double ratio, double bar, uint32_t rounds)
+{
+    return rounds < DOUBT_ROUNDS && fabs(ratio - bar) < VARIES / sqrt(fmax(rounds, 1));
+}
+
 // Nobody is harmed by plain decoding.
 static void begin_trial(or_worth_t *worth, const or_worth_round_t *round, or_way_t way,
                         int64_t now_ns)
@@ -190,6 +196,14 @@ static void fail(or_worth_t *worth, uint32_t texts, int64_t now_ns)
     change(worth);
 }
 
+// Plain decoding seems to be as fast, or faster, but too few rounds with guesses were measured to say so.
+static void put_off(or_worth_t *worth, int64_t now_ns)
+{
+    worth->rows[worth->trial.row].ways[OR_WAY_PLAIN].try_ns = after(now_ns, AGAIN_NS);
+    worth->trial.on = false;
+    change(worth);
+}
+
 static void adopt(or_worth_t *worth, double ratio, int64_t now_ns)
 {
     or_worth_row_t *row = &worth->rows[worth->trial.row];
@@ -201,6 +215,7 @@ static void adopt(or_worth_t *worth, double ratio, int64_t now_ns)
     row->ways[worth->trial.way].failed = 0;
     row->way = worth->trial.way;
     row->window_ns = window_ns;
+    row->evidence = worth->trial.sum.rounds;
     for (int way = 0; way < OR_WAYS; way++) {
         if (row->ways[way].speed == 0) {
             row->ways[way].try_ns = after(now_ns, COST_SHARE * COST_UNKNOWN * window_ns);
@@ -227,7 +242,7 @@ static void judge_trial(or_worth_t *worth, uint32_t texts, int64_t now_ns)
     bool part = worth->trial.most < texts;
     bool many = texts >= ALONE_FROM_SHARED && (worth->shared || !part);
     double hope = many ? HOPELESS_MANY : HOPELESS;
-    double least_ns = worth->trial.way == OR_WAY_PLAIN ? HOPELESS_PLAIN_NS : 0;
+    double least_ns = worth->trial.way == OR_WAY_PLAIN || texts == 1 ? HOPELESS_PLAIN_NS : 0;
     bool hopeless = is_full(sum, HOPELESS_PASSES, HOPELESS_ROUNDS, texts) && ratio < hope &&
                     (double)(now_ns - sum->since_ns) >= least_ns;
     if (!measured && !hopeless) {
@@ -242,8 +257,17 @@ static void judge_trial(or_worth_t *worth, uint32_t texts, int64_t now_ns)
         }
         return;
     }
+    bool plain = worth->trial.way == OR_WAY_PLAIN;
+    double bar = plain ? BETTER_PLAIN : BETTER;
+    bool doubtful =
+        texts == 1 && !hopeless && is_doubtful(ratio, bar, plain ? row->evidence : sum->rounds);
+    if (doubtful && !plain) {
+        return;
+    }
     row->ways[worth->trial.way].speed = speed;
-    if (ratio >= (worth->trial.way == OR_WAY_PLAIN ? BETTER_PLAIN : BETTER)) {
+    if (doubtful && ratio >= bar) {
+        put_off(worth, now_ns);
+    } else if (ratio >= bar) {
         adopt(worth, ratio, now_ns);
     } else {
         fail(worth, texts, now_ns);
@@ -261,10 +285,10 @@ static bool may_be_plain(or_worth_row_t *row, const or_worth_round_t *round, int
     if (row->ways[row->way].speed * plain_ns < (row->told > 0 ? CLEARLY_TOLD : CLEARLY)) {
         return true;
     }
+    double lost = 1 - 1 / (plain_ns * row->ways[row->way].speed);
+    double takes_ns = fmax(HOPELESS_PLAIN_NS, HOPELESS_ROUNDS * plain_ns);
     row->ways[OR_WAY_PLAIN].speed = 1 / plain_ns; // as far as is known
-    row->ways[OR_WAY_PLAIN].try_ns =
-        after(now_ns, COST_SHARE * row->window_ns *
-                          (1 - row->ways[OR_WAY_PLAIN].speed / row->ways[row->way].speed));
+    row->ways[OR_WAY_PLAIN].try_ns = after(now_ns, SEEMS_SHARE * takes_ns * lost);
     return false;
 }
 
@@ -292,7 +316,10 @@ static void end_window(or_worth_t *worth, or_worth_row_t *row, const or_worth_ro
     bool again = row->window_ns > 0 && before > 0;
     bool many = round->texts >= ALONE_FROM_SHARED;
     bool alone = worth->shared && row->way == OR_WAY_PLAIN && many;
-    double old = again ? (many ? OLD_WEIGHT_MANY : OLD_WEIGHT) : 0;
+    double most = many ? OLD_WEIGHT_MANY : OLD_WEIGHT;
+    double known = (double)row->evidence / (row->evidence + row->now.rounds);
+    double old = again ? fmin(most, known) : 0;
+    row->evidence = (again ? row->evidence : 0) + row->now.rounds;
     row->ways[row->way].speed = old * before + (1 - old) * speed;
     row->window_ns = (double)(now_ns - row->now.since_ns);
     row->now = (or_worth_sum_t){0};
@@ -345,46 +372,25 @@ static int64_t work_time(or_worth_t *worth, int64_t now_ns)
 
 void or_worth_counted(or_worth_t *worth, uint32_t texts, uint32_t reading, int64_t clock_ns)
 {
-    bool many = texts > 1 && reading * READING_SHARE > texts;
     worth->live.texts = texts;
     worth->live.at_ns = clock_ns;
-    worth->reading.last_ns = many ? clock_ns : worth->reading.last_ns;
-    worth->reading.on = many;
+    or_reading_counted(&worth->reading, texts, reading, clock_ns);
 }
 
-// Did many prompts go through the target in the time of this round?
-static bool is_disturbed(const or_worth_t *worth, const or_worth_round_t *round, int64_t clock_ns)
-{
-    return worth->reading.last_ns != 0 && round->texts > 1 &&
-           (double)(clock_ns - worth->reading.last_ns) <= round->time_ns;
-}
-
-// Are rounds beside prompts left out still?
-static bool is_leaving_out(const or_worth_t *worth)
-{
-    return worth->reading.out_ns < READING_NS_MAX;
-}
-
-// Is this round left out? Then its time is neither that of a try nor that of a window. It is added up until such rounds
-// count, and other rounds take theirs off again: between two prompts there may always be a short rest.
+// Is this round left out? Then its time is neither that of a try nor that of a window.
 static bool leave_out(or_worth_t *worth, const or_worth_round_t *round, int64_t clock_ns,
                       int64_t now_ns)
 {
-    double since_ns = (double)(now_ns - worth->reading.judged_ns);
-    double time_ns = fmax(fmin(since_ns, round->time_ns), 0);
-    double weighed_ns = fmin(time_ns, READING_NS_MAX / READING_PASSES);
-    bool disturbed = is_disturbed(worth, round, clock_ns);
-    bool out = disturbed && is_leaving_out(worth);
-    worth->reading.judged_ns = now_ns;
-    worth->reading.out_ns += disturbed ? weighed_ns : -weighed_ns;
-    worth->reading.out_ns = fmax(fmin(worth->reading.out_ns, READING_NS_MAX), 0);
-    if (out) {
-        worth->trial.begun_ns += (int64_t)time_ns;
-        worth->trial.stage_ns += (int64_t)time_ns;
-        worth->trial.sum.since_ns += (int64_t)time_ns;
-        worth->rows[or_worth_row(round->texts)].now.since_ns += (int64_t)time_ns;
+    int64_t time_ns;
+    if (!or_reading_judged(&worth->reading, round->texts, round->time_ns, clock_ns, now_ns,
+                           &time_ns)) {
+        return false;
     }
-    return out;
+    worth->trial.begun_ns += time_ns;
+    worth->trial.stage_ns += time_ns;
+    worth->trial.sum.since_ns += time_ns;
+    worth->rows[or_worth_row(round->texts)].now.since_ns += time_ns;
+    return true;
 }
 
 void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t clock_ns)
@@ -395,7 +401,8 @@ void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t c
     if (worth->drafters == 0) {
         return;
     }
-    bool out = untimed ? is_leaving_out(worth) : leave_out(worth, round, clock_ns, now_ns);
+    bool out = untimed ? or_reading_leaves_out(&worth->reading)
+                       : leave_out(worth, round, clock_ns, now_ns);
     if (out) {
         return;
     }
@@ -439,17 +446,6 @@ static bool tries(or_worth_t *worth, uint64_t session)
     return room;
 }
 
-// The end of a try's time so far: while many prompts are read, the last judged round, for the time since then may be left
-// out. But a try in which no round ends does not go on for ever.
-static int64_t end_of_try(const or_worth_t *worth, int64_t now_ns)
-{
-    if (!worth->reading.on || !is_leaving_out(worth)) {
-        return now_ns;
-    }
-    int64_t least_ns = now_ns - (int64_t)READING_NS_MAX;
-    return worth->reading.judged_ns > least_ns ? worth->reading.judged_ns : least_ns;
-}
-
 or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64_t clock_ns)
 {
     const int64_t now_ns = work_time(worth, clock_ns);
@@ -460,7 +456,7 @@ or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64
     }
     double most_ns =
         fmax(TRIAL_NS_MAX, TRIAL_WINDOWS_MAX * worth->rows[worth->trial.row].window_ns);
-    int64_t end_ns = end_of_try(worth, now_ns);
+    int64_t end_ns = or_reading_end(&worth->reading, now_ns);
     if ((double)(end_ns - worth->trial.stage_ns) > most_ns) { // nothing came, or texts have left
         fail(worth, texts, end_ns);
         return row->way;

@@ -14,9 +14,8 @@
 // shows. What one has lost delays the next until it is a hundredth of the time between them, and every failure in a row
 // doubles the pause.
 //
-// Texts that begin together have their prompts read beside the rounds of those that were first, in passes that are twice as
-// long or more. Such rounds count for nothing: a speed measured then is one that any try surpasses. Nor is their time that
-// of a try. But where texts come all the time, nearly every round is such a one; after 2 s of that they count.
+// What a round with guesses brings varies, so a text alone leaves or takes them for a small difference only after many.
+// Rounds beside many texts' prompts count for nothing (reading.h), nor is their time that of a try.
 //
 // All times are of a clock that stands still while no text is at work: what somebody reads or types in between costs nothing.
 //
@@ -28,6 +27,7 @@
 #include <stdint.h>
 
 #include "coordinator/budget/policy.h"
+#include "coordinator/budget/reading.h"
 
 #define OR_WORTH_ROWS 13u // up to 4,096 texts at a time
 #define OR_WORTH_FEW 16u  // texts that try something before all do
@@ -51,7 +51,8 @@ typedef struct {
     or_worth_sum_t now; // of `way`, since the last change
     double told;        // the speed of texts that wanted no guesses; 0: there was none
     or_worth_sum_t of_told;
-    double window_ns; // how long the last measurement of `way` took
+    double window_ns;  // how long the last measurement of `way` took
+    uint32_t evidence; // rounds that its speed comes from
 } or_worth_row_t;
 
 typedef struct {
@@ -73,13 +74,8 @@ typedef struct {
     struct {
         uint32_t texts;
         int64_t at_ns;
-    } live; // as counted last
-    struct {
-        bool on;           // as counted last
-        int64_t last_ns;   // counted last; 0: never
-        int64_t judged_ns; // the last round, beside prompts or not
-        double out_ns;     // so much more time of rounds was left out than was not
-    } reading;             // of the prompts of many texts
+    } live;               // as counted last
+    or_reading_t reading; // of the prompts of many texts
     struct {
         int64_t all_ns;   // without a text at work, in all
         int64_t since_ns; // 0: some text is
