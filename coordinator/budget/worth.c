@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/base/inline.h"
 
 // A way is measured by so many passes, and for so long.
 #define WINDOW_PASSES 4u
@@ -14,8 +15,9 @@
 #define HOPELESS_ROUNDS 3u
 #define HOPELESS 0.75
 #define HOPELESS_MANY 0.9 // where it is seen in the rounds of many texts
-// Not so soon of plain passes: a moment in which the machine stands still is as long as many of a small target's.
-#define HOPELESS_PLAIN_NS (WINDOW_NS / 4)
+// Not so soon of plain passes, or of a text alone: a moment in which the machine stands still is as long as many of a small
+// target's passes.
+#define HOPELESS_NS (WINDOW_NS / 4)
 
 #define ALONE_FROM 3u        // texts at a time, of which one tries first,
 #define ALONE_FROM_SHARED 6u // with a drafter on the target's CPUs, for which the others wait,
@@ -32,11 +34,12 @@
 #define AGAIN_NS (0.4 * (double)OR_NS_PER_S) // a way that was left: eight rounds may mislead
 #define PAUSES_MAX 64.0                      // doubled up to this
 #define COST_UNKNOWN 0.3                     // of the time of a way that was never tried
-#define SEEMS_SHARE 50.0 // as COST_SHARE, where that time is a guess from a few rounds
+#define SEEMS_SHARE 50.0 // as COST_SHARE, where a few rounds say that the try is hopeless
 // What a round with guesses brings varies by so much of its mean. Of a text alone, a speed of few such rounds is in doubt by
-// that over the root of their number. A try goes on until it is not, or for so many rounds.
+// that over the root of their number. A try of guesses goes on until it is not, or for so many rounds, or half of its time.
 #define VARIES 0.7
 #define DOUBT_ROUNDS 32u
+#define EVIDENCE_MAX 65536u // more rounds change no weight
 #define INHERITED_PAUSE_NS (3 * OR_NS_PER_S)
 #define FIRST_PAUSE_NS OR_NS_PER_S // before a crowd on the target's CPUs tries guesses first
 #define TRIAL_NS_MAX (2.0 * (double)OR_NS_PER_S) // or so many windows: then it has failed
@@ -155,7 +158,13 @@ static void begin_stage(or_worth_t *worth, uint32_t most, int64_t now_ns)
     change(worth);
 }
 
-// Can this ratio of two speeds have come about by chance, where so many rounds with guesses were measured?
+// Return the time after which a try has failed.
+static double try_ns_max(const or_worth_t *worth)
+{
+    return fmax(TRIAL_NS_MAX, TRIAL_WINDOWS_MAX * worth->rows[worth->trial.row].window_ns);
+}
+
+// Is this ratio of two speeds within one standard deviation of the bar, after so many rounds with guesses?
 static bool is_doubtful(double ratio, double bar, uint32_t rounds)
 {
     return rounds < DOUBT_ROUNDS && fabs(ratio - bar) < VARIES / sqrt(fmax(rounds, 1));
@@ -199,15 +208,19 @@ static void fail(or_worth_t *worth, uint32_t texts, int64_t now_ns)
 // Plain decoding seems to be as fast, or faster, but too few rounds with guesses were measured to say so.
 static void put_off(or_worth_t *worth, int64_t now_ns)
 {
-    worth->rows[worth->trial.row].ways[OR_WAY_PLAIN].try_ns = after(now_ns, AGAIN_NS);
+    or_worth_row_t *row = &worth->rows[worth->trial.row];
+    row->ways[OR_WAY_PLAIN].try_ns = after(now_ns, AGAIN_NS);
+    row->was_put_off = true;
     worth->trial.on = false;
     change(worth);
 }
 
-static void adopt(or_worth_t *worth, double ratio, int64_t now_ns)
+static void adopt(or_worth_t *worth, double ratio, uint32_t texts, int64_t now_ns)
 {
     or_worth_row_t *row = &worth->rows[worth->trial.row];
-    double window_ns = (double)(now_ns - worth->trial.sum.since_ns);
+    double took_ns = (double)(now_ns - worth->trial.sum.since_ns);
+    double needed = fmax(WINDOW_ROUNDS, WINDOW_PASSES * texts) / worth->trial.sum.rounds;
+    double window_ns = fmin(took_ns, fmax(WINDOW_NS, needed * took_ns)); // doubt made it longer
     double part = ratio * HOPELESS > 1 ? (double)HOPELESS_ROUNDS / WINDOW_ROUNDS : 1;
     double lost_ns = part * row->window_ns * (1 - 1 / ratio);
     row->ways[row->way].try_ns = after(now_ns, fmax(AGAIN_NS, COST_SHARE * lost_ns));
@@ -216,6 +229,7 @@ static void adopt(or_worth_t *worth, double ratio, int64_t now_ns)
     row->way = worth->trial.way;
     row->window_ns = window_ns;
     row->evidence = worth->trial.sum.rounds;
+    row->was_put_off = false;
     for (int way = 0; way < OR_WAYS; way++) {
         if (row->ways[way].speed == 0) {
             row->ways[way].try_ns = after(now_ns, COST_SHARE * COST_UNKNOWN * window_ns);
@@ -242,7 +256,7 @@ static void judge_trial(or_worth_t *worth, uint32_t texts, int64_t now_ns)
     bool part = worth->trial.most < texts;
     bool many = texts >= ALONE_FROM_SHARED && (worth->shared || !part);
     double hope = many ? HOPELESS_MANY : HOPELESS;
-    double least_ns = worth->trial.way == OR_WAY_PLAIN || texts == 1 ? HOPELESS_PLAIN_NS : 0;
+    double least_ns = worth->trial.way == OR_WAY_PLAIN || texts == 1 ? HOPELESS_NS : 0;
     bool hopeless = is_full(sum, HOPELESS_PASSES, HOPELESS_ROUNDS, texts) && ratio < hope &&
                     (double)(now_ns - sum->since_ns) >= least_ns;
     if (!measured && !hopeless) {
@@ -261,14 +275,14 @@ static void judge_trial(or_worth_t *worth, uint32_t texts, int64_t now_ns)
     double bar = plain ? BETTER_PLAIN : BETTER;
     bool doubtful =
         texts == 1 && !hopeless && is_doubtful(ratio, bar, plain ? row->evidence : sum->rounds);
-    if (doubtful && !plain) {
+    if (doubtful && !plain && (double)(now_ns - worth->trial.stage_ns) < try_ns_max(worth) / 2) {
         return;
     }
     row->ways[worth->trial.way].speed = speed;
-    if (doubtful && ratio >= bar) {
+    if (doubtful && plain && ratio >= bar && !row->was_put_off) {
         put_off(worth, now_ns);
     } else if (ratio >= bar) {
-        adopt(worth, ratio, now_ns);
+        adopt(worth, ratio, texts, now_ns);
     } else {
         fail(worth, texts, now_ns);
     }
@@ -286,10 +300,13 @@ static bool may_be_plain(or_worth_row_t *row, const or_worth_round_t *round, int
         return true;
     }
     double lost = 1 - 1 / (plain_ns * row->ways[row->way].speed);
-    double takes_ns = fmax(HOPELESS_PLAIN_NS, HOPELESS_ROUNDS * plain_ns);
-    row->ways[OR_WAY_PLAIN].speed = 1 / plain_ns; // as far as is known
-    row->ways[OR_WAY_PLAIN].try_ns = after(now_ns, SEEMS_SHARE * takes_ns * lost);
-    return false;
+    double hopeless_ns = fmax(HOPELESS_NS, HOPELESS_ROUNDS * plain_ns);
+    double pause_ns =
+        row->told > 0 ? COST_SHARE * row->window_ns * lost : SEEMS_SHARE * hopeless_ns * lost;
+    if (row->ways[OR_WAY_PLAIN].try_ns == 0) {
+        row->ways[OR_WAY_PLAIN].try_ns = after(now_ns, pause_ns);
+    }
+    return now_ns >= row->ways[OR_WAY_PLAIN].try_ns;
 }
 
 static bool is_due(or_worth_t *worth, or_worth_row_t *row, const or_worth_round_t *round,
@@ -319,7 +336,7 @@ static void end_window(or_worth_t *worth, or_worth_row_t *row, const or_worth_ro
     double most = many ? OLD_WEIGHT_MANY : OLD_WEIGHT;
     double known = (double)row->evidence / (row->evidence + row->now.rounds);
     double old = again ? fmin(most, known) : 0;
-    row->evidence = (again ? row->evidence : 0) + row->now.rounds;
+    row->evidence = or_min_u32((again ? row->evidence : 0) + row->now.rounds, EVIDENCE_MAX);
     row->ways[row->way].speed = old * before + (1 - old) * speed;
     row->window_ns = (double)(now_ns - row->now.since_ns);
     row->now = (or_worth_sum_t){0};
@@ -454,10 +471,9 @@ or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64
     if (!worth->trial.on) {
         return row->way;
     }
-    double most_ns =
-        fmax(TRIAL_NS_MAX, TRIAL_WINDOWS_MAX * worth->rows[worth->trial.row].window_ns);
     int64_t end_ns = or_reading_end(&worth->reading, now_ns);
-    if ((double)(end_ns - worth->trial.stage_ns) > most_ns) { // nothing came, or texts have left
+    if ((double)(end_ns - worth->trial.stage_ns) >
+        try_ns_max(worth)) { // nothing came, or texts have left
         fail(worth, texts, end_ns);
         return row->way;
     }

@@ -53,6 +53,7 @@ typedef struct {
     or_worth_sum_t of_told;
     double window_ns;  // how long the last measurement of `way` took
     uint32_t evidence; // rounds that its speed comes from
+    bool was_put_off;  // plain decoding, since `way` was taken
 } or_worth_row_t;
 
 typedef struct {
