@@ -18,13 +18,15 @@ static void dot_ref(uint32_t rounds, int32_t *sum)
     OR_CEILING_RUN(uint32_t, j, chains[j] += (chains[j] & 0x7F) * 3, ADD, (int32_t)0x7FFFFFFF &);
 }
 
-static void blocks_ref(uint32_t rounds, float *sum)
+ALWAYS_INLINE void multiply_blocks(uint32_t groups, bool minima, uint32_t rounds, float *sum)
 {
     float scale = 0.75f;
-    OR_CEILING_BLOCKS(float, int32_t, OR_CEILING_CHAINS, 0, sums[j] = (int32_t)(i + j),
-                      sums[j] += (sums[j] & 0x7F) * 3, chains[j] += scale * 0.5f * (float)sums[j],
-                      ADD, );
+    OR_CEILING_BLOCKS(float, int32_t, OR_CEILING_CHAINS, groups, 0, sums[j] = (int32_t)(i + j),
+                      sums[j] += (sums[j] & 0x7F) * 3, chains[j] += scale * 0.5f * (float)sums[j];
+                      chains[j] -= minima ? scale * (float)j : 0, ADD, );
 }
+
+OR_CEILING_KINDS(blocks_ref, multiply_blocks)
 
 static void read_ref(const void *data, size_t lines, uint64_t *sum)
 {
@@ -46,7 +48,7 @@ static const or_ceilings_t ref = {.name = "ref",
                                   .multiply_add = multiply_add_ref,
                                   .ops_a_round = 2 * OR_CEILING_CHAINS,
                                   .dot = dot_ref,
-                                  .ops_a_block_round = 2 * OR_CEILING_GROUPS * OR_CEILING_CHAINS,
+                                  .ops_a_block_round = 2 * OR_CEILING_FOURS * OR_CEILING_CHAINS,
                                   .blocks = blocks_ref,
                                   .read = read_ref};
 

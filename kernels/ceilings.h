@@ -6,6 +6,7 @@
 // written so that no compiler can leave the loop away.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,10 +18,11 @@ typedef struct {
     // Products of bytes, each added to something: two operations.
     uint32_t ops_a_round;
     void (*dot)(uint32_t rounds, int32_t *sum);
-    // The same products as canonical arithmetic has them, which is the canonical roof. Of each block of 32 weights in Q8_0 the
-    // sum is made a float, and added to a chain times a product of two scales.
+    // The same products as canonical arithmetic has them, which is the canonical roof of a type of weights. Of each of a block's
+    // groups, 1 or 2 (quants.h), the sum is made a float, and added to a chain times a product of two scales. Where a group
+    // has a minimum, that is a second step.
     uint32_t ops_a_block_round;
-    void (*blocks)(uint32_t rounds, float *sum);
+    void (*blocks)(uint32_t groups, bool minima, uint32_t rounds, float *sum);
     // Read `lines` cache lines of 64 bytes, aligned so; a multiple of 4.
     void (*read)(const void *data, size_t lines, uint64_t *sum);
 } or_ceilings_t;

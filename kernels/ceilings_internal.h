@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/ceilings.h"
+#include "kernels/kernels_internal.h"
 
 // Enough to keep two multipliers of latency 5 busy, few enough for the registers. Loops over chains are
 // unrolled by pragma, or they would live in memory.
@@ -27,31 +28,34 @@
     }                                                                                              \
     *sum = total(chains[0])
 
-// Likewise for blocks: in every round each chain takes the sum of a block. `clear` begins sum j, `multiply` adds products to it,
-// eight times, and `step` adds it to chain j. Chains and sums are in registers.
-#define OR_CEILING_GROUPS 8u // of four weights
-#define OR_CEILING_BLOCKS(vector, ivector, count, zero, clear, multiply, step, add, total)         \
+// Likewise for blocks: in every round each chain takes the sums of a block's groups, 1 or 2. `clear` begins sum j, `multiply`
+// adds products to it, eight times in all groups, and `step` adds it to chain j. Chains and sums are in registers.
+#define OR_CEILING_FOURS 8u // of weights, in a block
+#define OR_CEILING_BLOCKS(vector, ivector, count, groups, zero, clear, multiply, step, add, total) \
     vector chains[count];                                                                          \
     _Pragma("GCC unroll 12") for (uint32_t j = 0; j < (count); j++)                                \
     {                                                                                              \
         chains[j] = zero;                                                                          \
     }                                                                                              \
     for (uint32_t i = 0; i < rounds; i++) {                                                        \
-        ivector sums[count];                                                                       \
-        _Pragma("GCC unroll 12") for (uint32_t j = 0; j < (count); j++)                            \
+        _Pragma("GCC unroll 2") for (uint32_t h = 0; h < (groups); h++)                            \
         {                                                                                          \
-            clear;                                                                                 \
-        }                                                                                          \
-        _Pragma("GCC unroll 8") for (uint32_t g = 0; g < OR_CEILING_GROUPS; g++)                   \
-        {                                                                                          \
+            ivector sums[count];                                                                   \
             _Pragma("GCC unroll 12") for (uint32_t j = 0; j < (count); j++)                        \
             {                                                                                      \
-                multiply;                                                                          \
+                clear;                                                                             \
             }                                                                                      \
-        }                                                                                          \
-        _Pragma("GCC unroll 12") for (uint32_t j = 0; j < (count); j++)                            \
-        {                                                                                          \
-            step;                                                                                  \
+            _Pragma("GCC unroll 8") for (uint32_t g = 0; g < OR_CEILING_FOURS / (groups); g++)     \
+            {                                                                                      \
+                _Pragma("GCC unroll 12") for (uint32_t j = 0; j < (count); j++)                    \
+                {                                                                                  \
+                    multiply;                                                                      \
+                }                                                                                  \
+            }                                                                                      \
+            _Pragma("GCC unroll 12") for (uint32_t j = 0; j < (count); j++)                        \
+            {                                                                                      \
+                step;                                                                              \
+            }                                                                                      \
         }                                                                                          \
     }                                                                                              \
     _Pragma("GCC unroll 12") for (uint32_t j = 1; j < (count); j++)                                \
@@ -59,6 +63,21 @@
         chains[0] = add(chains[0], chains[j]);                                                     \
     }                                                                                              \
     *sum = total(chains[0])
+
+// The function `name` for or_ceilings_t from one whose groups and minima are constants.
+#define OR_CEILING_KINDS(name, kind)                                                               \
+    static void name(uint32_t groups, bool minima, uint32_t rounds, float *sum)                    \
+    {                                                                                              \
+        if (groups == 1 && !minima) {                                                              \
+            kind(1, false, rounds, sum);                                                           \
+        } else if (groups == 1) {                                                                  \
+            kind(1, true, rounds, sum);                                                            \
+        } else if (!minima) {                                                                      \
+            kind(2, false, rounds, sum);                                                           \
+        } else {                                                                                   \
+            kind(2, true, rounds, sum);                                                            \
+        }                                                                                          \
+    }
 
 // The compiler may not know what is in this register, and so computes with it anew each time.
 #define OR_CEILING_UNKNOWN(constraint, variable) __asm__ volatile("" : "+" constraint(variable))

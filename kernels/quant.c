@@ -76,6 +76,16 @@ uint32_t or_quant_unit_blocks(or_quant_t type)
     return layouts[type].unit_blocks;
 }
 
+uint32_t or_quant_block_groups(or_quant_t type)
+{
+    return layouts[type].block_groups;
+}
+
+bool or_quant_has_minima(or_quant_t type)
+{
+    return layouts[type].has_minima;
+}
+
 size_t or_quant_unit_bytes(or_quant_t type)
 {
     return layouts[type].unit_bytes;

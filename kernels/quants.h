@@ -38,6 +38,7 @@
 //     y = fma(-minimum, x.scale * (float)(sum of x.quant), y)                 over the same group
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -186,6 +187,9 @@ extern const int8_t or_iq2_values[16];
 const char *or_quant_name(or_quant_t type);
 // Return the blocks of a unit: 1, or OR_SUPER_BLOCK.
 uint32_t or_quant_unit_blocks(or_quant_t type);
+// Return the groups of a block, 1 or 2, and whether each has a minimum.
+uint32_t or_quant_block_groups(or_quant_t type);
+bool or_quant_has_minima(or_quant_t type);
 // Return the bytes of a panel's unit, of all 16 outputs.
 size_t or_quant_unit_bytes(or_quant_t type);
 // Return the bytes of a unit of one row in a GGUF file.

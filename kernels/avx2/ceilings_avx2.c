@@ -26,24 +26,27 @@ static void dot(uint32_t rounds, int32_t *sum)
 #define BLOCK_CHAINS 5u // with their sums, of sixteen registers
 
 // By name again, lest chains are stored.
-static void blocks(uint32_t rounds, float *sum)
+ALWAYS_INLINE void multiply_blocks(uint32_t groups, bool minima, uint32_t rounds, float *sum)
 {
     const __m256 factor = _mm256_set1_ps(0.75f);
     const __m256i quants = _mm256_set1_epi8(3), ones = _mm256_set1_epi16(1);
     const __m256i weights = _mm256_set1_epi8(5);
     __m256 scale = _mm256_set1_ps(0.5f);
     __m256i pairs;
-    OR_CEILING_BLOCKS(
-        __m256, __m256i, BLOCK_CHAINS, _mm256_setzero_ps(), sums[j] = _mm256_setzero_si256();
-        OR_CEILING_UNKNOWN("x", sums[j]),
-        __asm__("vpmaddubsw %3, %2, %1\n\tvpmaddwd %4, %1, %1\n\tvpaddd %1, %0, %0"
-                : "+x"(sums[j]), "=&x"(pairs)
-                : "x"(weights), "x"(quants), "x"(ones)),
-        OR_CEILING_UNKNOWN("x", scale);
-        chains[j] =
-            _mm256_fmadd_ps(_mm256_mul_ps(scale, factor), _mm256_cvtepi32_ps(sums[j]), chains[j]),
-        _mm256_add_ps, _mm256_cvtss_f32);
+    OR_CEILING_BLOCKS(__m256, __m256i, BLOCK_CHAINS, groups, _mm256_setzero_ps(),
+                      sums[j] = _mm256_setzero_si256();
+                      OR_CEILING_UNKNOWN("x", sums[j]),
+                      __asm__("vpmaddubsw %3, %2, %1\n\tvpmaddwd %4, %1, %1\n\tvpaddd %1, %0, %0"
+                              : "+x"(sums[j]), "=&x"(pairs)
+                              : "x"(weights), "x"(quants), "x"(ones)),
+                      OR_CEILING_UNKNOWN("x", scale);
+                      chains[j] = _mm256_fmadd_ps(_mm256_mul_ps(scale, factor),
+                                                  _mm256_cvtepi32_ps(sums[j]), chains[j]);
+                      chains[j] = minima ? _mm256_fnmadd_ps(scale, factor, chains[j]) : chains[j],
+                      _mm256_add_ps, _mm256_cvtss_f32);
 }
+
+OR_CEILING_KINDS(blocks, multiply_blocks)
 
 static void read_lines(const void *data, size_t lines, uint64_t *sum)
 {
@@ -67,6 +70,6 @@ const or_ceilings_t or_ceilings_avx2 = {.name = "avx2",
                                         .ops_a_round = 2 * 32 * OR_CEILING_CHAINS,
                                         .dot = dot,
                                         .ops_a_block_round =
-                                            2 * 32 * OR_CEILING_GROUPS * BLOCK_CHAINS,
+                                            2 * 32 * OR_CEILING_FOURS * BLOCK_CHAINS,
                                         .blocks = blocks,
                                         .read = read_lines};

@@ -20,10 +20,7 @@ static void dot(uint32_t rounds, int32_t *sum)
                    chains[j] = vmlal_s8(chains[j], weights, quants), vaddq_s16, vaddvq_s16);
 }
 
-static void blocks(uint32_t rounds, float *sum)
-{
-    multiply_blocks(rounds, sum);
-}
+OR_CEILING_KINDS(blocks, multiply_blocks)
 
 static void read_lines(const void *data, size_t lines, uint64_t *sum)
 {
@@ -49,7 +46,7 @@ const or_ceilings_t or_ceilings_neon = {.name = "neon",
                                         .ops_a_round = 2 * 8 * OR_CEILING_CHAINS,
                                         .dot = dot,
                                         .ops_a_block_round =
-                                            2 * 16 * OR_CEILING_GROUPS * OR_CEILING_BLOCK_CHAINS,
+                                            2 * 16 * OR_CEILING_FOURS * OR_CEILING_BLOCK_CHAINS,
                                         .blocks = blocks,
                                         .read = read_lines};
 
@@ -58,7 +55,7 @@ const or_ceilings_t or_ceilings_neon_dot = {.name = "neon_dot",
                                             .multiply_add = multiply_add,
                                             .ops_a_round = 2 * 16 * OR_CEILING_CHAINS,
                                             .dot = dot_products_neon,
-                                            .ops_a_block_round = 2 * 16 * OR_CEILING_GROUPS *
-                                                                 OR_CEILING_BLOCK_CHAINS,
+                                            .ops_a_block_round =
+                                                2 * 16 * OR_CEILING_FOURS * OR_CEILING_BLOCK_CHAINS,
                                             .blocks = blocks_neon_dot,
                                             .read = read_lines};

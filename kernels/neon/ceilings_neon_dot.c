@@ -13,7 +13,9 @@ void dot_products_neon(uint32_t rounds, int32_t *sum)
                    chains[j] = vdotq_s32(chains[j], weights, quants), vaddq_s32, vaddvq_s32);
 }
 
-void blocks_neon_dot(uint32_t rounds, float *sum)
+OR_CEILING_KINDS(all_kinds, multiply_blocks)
+
+void blocks_neon_dot(uint32_t groups, bool minima, uint32_t rounds, float *sum)
 {
-    multiply_blocks(rounds, sum);
+    all_kinds(groups, minima, rounds, sum);
 }

@@ -16,4 +16,4 @@ void matmul_quants_neon_dot(const or_quant_panels_t *w, const or_q8_block_t *x, 
 
 // or_ceilings_t's `dot` and `blocks` with the dot products of ARMv8.2 (ceilings_neon_dot.c).
 void dot_products_neon(uint32_t rounds, int32_t *sum);
-void blocks_neon_dot(uint32_t rounds, float *sum);
+void blocks_neon_dot(uint32_t groups, bool minima, uint32_t rounds, float *sum);

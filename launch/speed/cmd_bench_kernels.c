@@ -41,7 +41,8 @@ static const or_option_program_t program = {
         "  OUTRIDER_KERNELS=avx2 outrider bench kernels --json\n\n"
         "Ceilings are measured between the lines, the best of each counts: reading memory on all "
         "threads, and,\nof one thread, multiply-adds, products of bytes, and these as canonical "
-        "arithmetic has them, each block\nof 32 with its scales: the roof. Lines from \"cache\" "
+        "arithmetic has them, each block\nof 32 with a type's own scales and minima: the roof. "
+        "Lines from \"cache\" "
         "are of one thread's processor time, lines from\n\"memory\" of all threads at once, by the "
         "wall clock; only these have a share of the memory's ceiling.\nOperations on bytes count "
         "as FLOP, too.\n",
@@ -352,11 +353,16 @@ static double peak_share(const run_t *run, const or_kernel_case_t *it)
     return it->operations / it->seconds / (peak * (it->memory ? run->threads : 1));
 }
 
-// Return the share of the canonical roof, for products of quantised weights; NAN for others.
+// Return the canonical roof of one thread, for products of quantised weights; NAN for others.
+static double roof_of(const run_t *run, const or_kernel_case_t *it)
+{
+    bool roofed = it->line->peak == OR_PEAK_DOT;
+    return roofed ? or_kernel_roof(&run->ceilings, it->line->quant) : (double)NAN;
+}
+
 static double roof_share(const run_t *run, const or_kernel_case_t *it)
 {
-    double roof = it->line->peak == OR_PEAK_DOT ? run->ceilings.blocks_per_s : (double)NAN;
-    return it->operations / it->seconds / (roof * (it->memory ? run->threads : 1));
+    return it->operations / it->seconds / (roof_of(run, it) * (it->memory ? run->threads : 1));
 }
 
 // ---- output ----
@@ -364,10 +370,10 @@ static double roof_share(const run_t *run, const or_kernel_case_t *it)
 static void print_table(const run_t *run)
 {
     printf("kernels %s, %" PRIu32 " thread%s; read %.1f GB/s in all, multiply-add %.1f GFLOP/s, "
-           "dot %.1f GFLOP/s and canonical roof %.1f GFLOP/s a thread\n\n",
+           "dot %.1f GFLOP/s and canonical roof of Q8_0 %.1f GFLOP/s a thread\n\n",
            run->kernels->name, run->threads, run->threads == 1 ? "" : "s",
            1e-9 * run->ceilings.read_bytes_per_s, 1e-9 * run->ceilings.flops_per_s,
-           1e-9 * run->ceilings.dots_per_s, 1e-9 * run->ceilings.blocks_per_s);
+           1e-9 * run->ceilings.dots_per_s, 1e-9 * or_kernel_roof(&run->ceilings, OR_QUANT_Q8_0));
     printf("%-16s %-6s %-18s %-6s %11s %8s %6s %8s %6s %6s\n", "kernel", "type", "rows x shape",
            "from", "us", "GB/s", "read", "GFLOP/s", "peak", "roof");
     for (uint32_t i = 0; i < run->count; i++) {
@@ -396,21 +402,23 @@ static json_t *json_line(const run_t *run, const or_kernel_case_t *it)
     static const char *const peaks[] = {NULL, "multiply_add", "dot"};
     bool made = it->line->peak != OR_PEAK_NONE;
     bool roofed = it->line->peak == OR_PEAK_DOT;
-    return json_pack("{s:s, s:o, s:I, s:I, s:o, s:s, s:I, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", //
-                     "kernel", it->line->kernel,                                               //
-                     "type",
-                     it->line->type[0] != '\0' ? json_string(it->line->type) : json_null(), //
-                     "rows", (json_int_t)it->rows, "inputs", (json_int_t)it->inputs,        //
-                     "outputs", it->outputs > 0 ? json_integer(it->outputs) : json_null(),  //
-                     "from", it->memory ? "memory" : "cache",                               //
-                     "threads", (json_int_t)(it->memory ? run->threads : 1),                //
-                     "us", 1e6 * it->seconds,                                               //
-                     "bytes_per_s", it->bytes / it->seconds, "read_share",
-                     it->memory ? json_real(read_share(run, it)) : json_null(),                   //
-                     "flops_per_s", made ? json_real(it->operations / it->seconds) : json_null(), //
-                     "peak", made ? json_string(peaks[it->line->peak]) : json_null(),             //
-                     "peak_share", made ? json_real(peak_share(run, it)) : json_null(),           //
-                     "roof_share", roofed ? json_real(roof_share(run, it)) : json_null());
+    return json_pack(
+        "{s:s, s:o, s:I, s:I, s:o, s:s, s:I, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", //
+        "kernel", it->line->kernel,                                                    //
+        "type",
+        it->line->type[0] != '\0' ? json_string(it->line->type) : json_null(), //
+        "rows", (json_int_t)it->rows, "inputs", (json_int_t)it->inputs,        //
+        "outputs", it->outputs > 0 ? json_integer(it->outputs) : json_null(),  //
+        "from", it->memory ? "memory" : "cache",                               //
+        "threads", (json_int_t)(it->memory ? run->threads : 1),                //
+        "us", 1e6 * it->seconds,                                               //
+        "bytes_per_s", it->bytes / it->seconds, "read_share",
+        it->memory ? json_real(read_share(run, it)) : json_null(),                   //
+        "flops_per_s", made ? json_real(it->operations / it->seconds) : json_null(), //
+        "peak", made ? json_string(peaks[it->line->peak]) : json_null(),             //
+        "peak_share", made ? json_real(peak_share(run, it)) : json_null(),           //
+        "roof_flops_per_s", roofed ? json_real(roof_of(run, it)) : json_null(), "roof_share",
+        roofed ? json_real(roof_share(run, it)) : json_null());
 }
 
 static or_status_t print_json(const run_t *run)
@@ -420,12 +428,12 @@ static or_status_t print_json(const run_t *run)
         json_array_append_new(lines, json_line(run, &run->cases[i]));
     }
     bool whole = lines != NULL && json_array_size(lines) == run->count;
-    json_t *root =
-        json_pack("{s:s, s:I, s:{s:f, s:f, s:f, s:f}, s:o}", "kernels", run->kernels->name,
-                  "threads", (json_int_t)run->threads, "ceilings", "read_bytes_per_s",
-                  run->ceilings.read_bytes_per_s, "multiply_add_flops_per_s",
-                  run->ceilings.flops_per_s, "dot_flops_per_s", run->ceilings.dots_per_s,
-                  "canonical_roof_flops_per_s", run->ceilings.blocks_per_s, "lines", lines);
+    json_t *root = json_pack(
+        "{s:s, s:I, s:{s:f, s:f, s:f, s:f}, s:o}", "kernels", run->kernels->name, "threads",
+        (json_int_t)run->threads, "ceilings", "read_bytes_per_s", run->ceilings.read_bytes_per_s,
+        "multiply_add_flops_per_s", run->ceilings.flops_per_s, "dot_flops_per_s",
+        run->ceilings.dots_per_s, "canonical_roof_flops_per_s",
+        or_kernel_roof(&run->ceilings, OR_QUANT_Q8_0), "lines", lines);
     if (!whole) {
         json_decref(root);
         root = NULL;

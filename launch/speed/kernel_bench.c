@@ -36,6 +36,8 @@ typedef struct {
     uint32_t places[OR_KERNEL_THREADS_MAX]; // in each thread's part of the area
     uint32_t part;                          // panels, or MiBs, of a thread's part
     const or_kernel_line_t *line;
+    uint32_t roof_groups; // of the roof that is measured
+    bool roof_minima;
 } bench_t;
 
 // ---- memory ----
@@ -325,7 +327,7 @@ static void multiply_blocks(void *context, uint32_t thread)
     const bench_t *bench = context;
     float sum;
     (void)thread;
-    bench->ceilings->blocks(CEILING_ROUNDS, &sum);
+    bench->ceilings->blocks(bench->roof_groups, bench->roof_minima, CEILING_ROUNDS, &sum);
 }
 
 static void read_next(void *context, uint32_t thread)
@@ -341,6 +343,24 @@ static void read_next(void *context, uint32_t thread)
 static double larger(double a, double b)
 {
     return a > b ? a : b;
+}
+
+double or_kernel_roof(const or_ceiling_figures_t *ceilings, or_quant_t type)
+{
+    return ceilings->roofs[or_quant_block_groups(type) - 1][or_quant_has_minima(type)];
+}
+
+static void measure_roofs(bench_t *bench, double seconds, or_ceiling_figures_t *best)
+{
+    const double operations = (double)bench->ceilings->ops_a_block_round * CEILING_ROUNDS;
+    for (uint32_t groups = 1; groups <= 2; groups++) {
+        for (uint32_t minima = 0; minima < 2; minima++) {
+            double *roof = &best->roofs[groups - 1][minima];
+            bench->roof_groups = groups;
+            bench->roof_minima = minima == 1;
+            *roof = larger(*roof, operations / time_alone(multiply_blocks, bench, seconds));
+        }
+    }
 }
 
 // Measure the ceilings, for about `seconds` each, and keep the best of what `best` had and now has.
@@ -360,9 +380,7 @@ static or_status_t measure_ceilings(bench_t *bench, double seconds, or_ceiling_f
     each = time_alone(dot, bench, seconds);
     best->dots_per_s =
         larger(best->dots_per_s, (double)bench->ceilings->ops_a_round * CEILING_ROUNDS / each);
-    each = time_alone(multiply_blocks, bench, seconds);
-    best->blocks_per_s = larger(best->blocks_per_s,
-                                (double)bench->ceilings->ops_a_block_round * CEILING_ROUNDS / each);
+    measure_roofs(bench, seconds, best);
     return OR_OK;
 }
 

@@ -68,8 +68,13 @@ typedef struct {
     double read_bytes_per_s; // all threads together, from memory
     double flops_per_s;      // of one thread
     double dots_per_s;       // of one thread: operations on bytes
-    double blocks_per_s; // of one thread: the same in canonical arithmetic, in blocks with scales
+    double roofs
+        [2]
+        [2]; // of one thread: the same in canonical arithmetic, [groups of a block - 1][with minima]
 } or_ceiling_figures_t;
+
+// Return the canonical roof of a type of weights.
+double or_kernel_roof(const or_ceiling_figures_t *ceilings, or_quant_t type);
 
 // Time each case for about `seconds`, or for one call that takes longer, and between them the ceilings, of which the best are
 // kept in *best (zeroed before). Says on standard error how far it is. `threads`: 1 to OR_KERNEL_THREADS_MAX.

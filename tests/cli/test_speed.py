@@ -10,7 +10,7 @@ from cli import BIN, DRAFT, PATIENCE, TARGET, of_rest, outrider
 
 STEP = ["--context", 16, "--repeat", 3, "-t", 2, "-m", DRAFT]
 LINE = {"kernel", "type", "rows", "inputs", "outputs", "from", "threads", "us", "bytes_per_s", "read_share", "flops_per_s", "peak", "peak_share",
-        "roof_share"}
+        "roof_flops_per_s", "roof_share"}
 
 
 class Step(unittest.TestCase):
@@ -96,9 +96,11 @@ class Kernels(unittest.TestCase):
                 peak = ceilings[f"{line['peak']}_flops_per_s"] * line["threads"]
                 self.assertAlmostEqual(line["peak_share"], line["flops_per_s"] / peak, places=5)
             if line["peak"] == "dot":
-                roof = ceilings["canonical_roof_flops_per_s"] * line["threads"]
-                self.assertAlmostEqual(line["roof_share"], line["flops_per_s"] / roof, places=5)
+                self.assertAlmostEqual(line["roof_share"], line["flops_per_s"] / (line["roof_flops_per_s"] * line["threads"]), places=5)
+                if line["type"] == "Q8_0":
+                    self.assertEqual(line["roof_flops_per_s"], ceilings["canonical_roof_flops_per_s"])
             else:
+                self.assertIsNone(line["roof_flops_per_s"])
                 self.assertIsNone(line["roof_share"])
 
     def test_a_type(self):
@@ -118,7 +120,7 @@ class Kernels(unittest.TestCase):
     def test_the_table(self):
         lines = outrider("bench", "kernels", "--seconds", 0.002, "--filter", "widen")[0].decode().splitlines()
         self.assertRegex(lines[0], r"kernels \w+, \d+ threads?; read [\d.]+ GB/s in all, multiply-add [\d.]+ GFLOP/s, dot [\d.]+ GFLOP/s and "
-                         r"canonical roof [\d.]+ GFLOP/s a thread")
+                         r"canonical roof of Q8_0 [\d.]+ GFLOP/s a thread")
         self.assertEqual({line.split()[0] for line in lines[3:]}, {"widen_f16", "widen_q8_0", "widen_q8_0_keys"})
         self.assertTrue(all(line.split()[7] == "-" for line in lines[3:]), lines)
 
