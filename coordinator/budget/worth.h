@@ -115,5 +115,5 @@ typedef struct {
 void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t clock_ns);
 
 #define OR_WORTH_TEXT_BYTES 160u
-// The choice for so many texts and its reason, as a sentence; at most OR_WORTH_TEXT_BYTES with its end.
+// The choice for so many texts and its reason, as a sentence: "CHOICE: reason"; at most OR_WORTH_TEXT_BYTES with its end.
 void or_worth_explain(const or_worth_t *worth, uint32_t texts, char *text, size_t capacity);

@@ -16,14 +16,17 @@ void or_worth_explain(const or_worth_t *worth, uint32_t texts, char *text, size_
             other = names[way];
         }
     }
+    // Drafters on CPUs of their own harm no other text, so each text's own figures may say that they do not pay (policy.h).
+    const char *whose = row->way == OR_WAY_PLAIN || worth->shared ? "" : ", for texts that gain";
     if (worth->drafters == 0) {
-        snprintf(text, capacity, "plain decoding: no drafter is here");
+        snprintf(text, capacity, "look-up or plain decoding: no drafter is here");
     } else if (!row->known) {
-        snprintf(text, capacity, "nothing was measured yet with %u texts at a time", texts);
+        snprintf(text, capacity, "unknown: nothing was measured yet with %u texts at a time",
+                 texts);
     } else if (other == NULL || best <= 0) {
-        snprintf(text, capacity, "%s: nothing else was measured yet", names[row->way]);
+        snprintf(text, capacity, "%s%s: nothing else was measured yet", names[row->way], whose);
     } else {
-        snprintf(text, capacity, "%s: %.0f tokens/s with %u texts at a time, %s %.0f",
-                 names[row->way], best, texts, other, rate);
+        snprintf(text, capacity, "%s%s: %.0f tokens/s with %u texts at a time, %s %.0f",
+                 names[row->way], whose, best, texts, other, rate);
     }
 }

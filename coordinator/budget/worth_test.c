@@ -878,13 +878,18 @@ static void the_choice_is_explained(void **state)
     char text[160];
     crowd_t crowd = crowd_of(small, 16);
     or_worth_explain(&crowd.worth, 16, text, sizeof text);
-    assert_string_equal(text, "nothing was measured yet with 16 texts at a time");
+    assert_string_equal(text, "unknown: nothing was measured yet with 16 texts at a time");
     run(&crowd, 5);
     or_worth_explain(&crowd.worth, 16, text, sizeof text);
     assert_non_null(strstr(text, "plain decoding: "));
-    or_worth_place(&crowd.worth, 0, false);
+    or_worth_place(&crowd.worth, 0, false); // texts may still look guesses up
     or_worth_explain(&crowd.worth, 16, text, sizeof text);
-    assert_non_null(strstr(text, "no drafter"));
+    assert_string_equal(text, "look-up or plain decoding: no drafter is here");
+    or_worth_place(&crowd.worth, 1, false);
+    (void)or_worth_way(&crowd.worth, 1, 16, OR_NS_PER_S);
+    or_worth_explain(&crowd.worth, 16, text, sizeof text);
+    assert_string_equal(text,
+                        "guesses made ahead, for texts that gain: nothing else was measured yet");
 }
 
 int main(void)

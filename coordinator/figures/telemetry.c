@@ -29,7 +29,7 @@ static const double call_bounds[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32,
 #define BOUNDS(array) .bounds = (array), .bound_count = sizeof(array) / sizeof *(array)
 
 // The metrics that are counted here, in the order of the page: X(id, kind, name, label, bounds, help). Up to DRAFTED_AT
-// names and meanings are vLLM's. The last three are gauges of or_stats_t that no single member has.
+// names and meanings are vLLM's. The last four are gauges of or_stats_t that no single member has.
 // clang-format off
 #define COUNTED(X)                                                                                 \
     X(PROMPT_TOKENS, COUNTER, "prompt_tokens_total", NULL, NO_BOUNDS, "Tokens of prompts.")        \
@@ -86,6 +86,8 @@ static const double call_bounds[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32,
       "waiting for them.")                                                                         \
     X(EVENTS, COUNTER, "events_total", "kind", NO_BOUNDS, "Events by kind.")                       \
     X(BUILD, GAUGE, "build_info", "version", NO_BOUNDS, "The version that runs.")                  \
+    X(CHOICE, GAUGE, "draft_choice_info", "choice", NO_BOUNDS,                                     \
+      "What texts are written with at present; /status says why.")                                 \
     X(RUNNING, GAUGE, "num_requests_running", NULL, NO_BOUNDS, "Requests that are worked on.")     \
     X(CACHE_USAGE, GAUGE, "kv_cache_usage_perc", NULL, NO_BOUNDS,                                  \
       "Part of the verifier's pages in use, 0 to 1.")                                              \
@@ -355,6 +357,17 @@ static void show_sources(or_telemetry_t *t, const or_stats_t *stats)
     }
 }
 
+// The choice alone: with its reason, whose figures change, there would be a new series at every page.
+static void show_choice(or_telemetry_t *t, const char *choice)
+{
+    char name[64];
+    or_metric_clear(t->counted[CHOICE]);
+    if (choice != NULL && choice[0] != '\0') {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(choice, ":"), choice);
+        or_metric_set(t->counted[CHOICE], name, 1);
+    }
+}
+
 // Show the mean of the sessions. What is not known of a session yet is 0 and left out; a mean of none is not shown.
 static void show_mean(or_metric_t *metric, const or_figure_t *row, const or_stats_t *stats)
 {
@@ -393,6 +406,7 @@ static void show_stats(or_telemetry_t *t, const or_stats_t *stats)
     or_metric_set(t->counted[CACHE_USAGE], NULL,
                   stats->pages > 0 ? 1 - (double)stats->pages_free / stats->pages : 0);
     or_metric_set(t->counted[RUNNING], NULL, stats->policy_count);
+    show_choice(t, stats->choice);
     show_sources(t, stats);
     for (uint32_t i = 0; i < OR_SESSION_ROWS; i++) {
         show_mean(t->sessions[i], &or_session_rows[i], stats);

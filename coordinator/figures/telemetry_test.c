@@ -251,6 +251,18 @@ static void peers_come_and_go(void **state)
     assert_series(&stats, "peer_pages", "peer=\"9 verifier large\"", 5);
 }
 
+// One series at a time, whatever the reason's figures are.
+static void the_choice_is_shown_without_its_reason(void **state)
+{
+    (void)state;
+    or_stats_t stats = {.choice = "guesses: 12 tokens/s with 1 texts at a time, plain decoding 5"};
+    assert_series(&stats, "draft_choice_info", "choice=\"guesses\"", 1);
+    stats.choice = "plain decoding: 13 tokens/s with 1 texts at a time, guesses 6";
+    assert_series(&stats, "draft_choice_info", "choice=\"plain decoding\"", 1);
+    assert_null(find(render(&stats), "draft_choice_info", "choice=\"guesses\""));
+    assert_null(strstr(render(&no_stats), "draft_choice_info{"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +275,7 @@ int main(void)
         TEST(the_verifiers_figures_are_in_base_units),
         TEST(policy_terms_are_means_of_what_is_known),
         TEST(peers_come_and_go),
+        TEST(the_choice_is_shown_without_its_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
