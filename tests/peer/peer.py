@@ -40,6 +40,12 @@ def median(values):
     return statistics.median(values) if values else float("nan")
 
 
+def processor():
+    """The name of this machine's processor."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown processor")
+
+
 def print_table(head, rows):
     print("| " + " | ".join(head) + " |")
     print("|" + "---|" * len(head))

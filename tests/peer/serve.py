@@ -4,12 +4,12 @@
     outrider model inflate launch/models/tales-6m-f16.gguf big.gguf 300M --type Q8_0
     serve.py --target big.gguf --draft launch/models/tales-1m-f16.gguf --corpus tales.txt.xz --peer ik_llama.cpp/build/bin
 
-Ours is `outrider bench`: coordinator, verifier and drafter as processes of their own, each text also decoded plainly. With times in plain
-steps, E tokens a target call can make decoding at most
+Ours is `outrider up` with nothing but its defaults: one text after the other, written once plainly and once as it is done if nobody says how. Beside it `outrider
+bench` says what the parts of a round with guesses take. With times in plain steps, E tokens a target call can make decoding at most
 
     bound = E / (tree step + unhidden draft time)
 
-times faster; what is missing to that is coordination and wires ("elsewhere"). The peer generates the same prompts with each draft length, and without
+times faster; what is missing to that is coordination and wires ("elsewhere"), with defaults also trying. The peer generates the same prompts with each draft length, and without
 a draft model; a text that takes it longer than --peer-patience is the last of its turn, and those before it count. By turns; figures are medians over
 the turns. Not a test: it takes minutes, and says nothing on a machine that is busy.
 """
@@ -27,12 +27,13 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from peer import absolute, median, print_table, run_json, say
+from peer import absolute, median, print_table, processor, run_json, say
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMPT_LETTERS = 300
 SHARE_ASKED = 0.9  # of the bound
 PEER_ASKED = 2.0  # times the peer's best
+GAIN_ASKED_AT_0, GAIN_ASKED = 1.6, 1.8  # times plain decoding, at temperature 0 and else
 
 
 def prompts_of(path, count):
@@ -69,15 +70,60 @@ def terms(plain, case):
     return found
 
 
+class Cluster:
+    """`outrider up` with its defaults, on a free port of loopback."""
+
+    def __init__(self, options):
+        self.options = options
+        self.endpoint = f"tcp://127.0.0.1:{free_port()}"
+        self.log = tempfile.TemporaryFile()
+        words = [options.outrider, "up", "-m", options.target, "-md", options.draft, "--listen", self.endpoint, "--http", "none"]
+        self.process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+
+    def __enter__(self):
+        self.generate("Once", 8, 0, 1)  # it waits for the processes to begin
+        return self
+
+    def __exit__(self, *_):
+        end(self.process, signal.SIGINT)
+
+    def generate(self, prompt, predict, temperature, seed, *more):
+        """Tokens written and the milliseconds they took, prompt excluded."""
+        found = run_json([self.options.outrider, "generate", "--connect", self.endpoint, "-p", prompt, "-n", predict, "--ignore-eos", "--temp", temperature,
+                          "--seed", seed, "--json", *more])
+        tokens = found["completion_tokens"]
+        return tokens, 1e3 * tokens / found["tokens_per_second"]
+
+
+def by_default(options, prompts, temperature, seed):
+    """Tokens a second over all prompts: plainly, and with defaults."""
+    with Cluster(options) as cluster:
+        each = [[cluster.generate(prompt, options.predict, temperature, seed, *more) for more in (("--plain",), ())] for prompt in prompts]
+    return [rate(done) for done in zip(*each)]
+
+
 # ---- the peer's ----
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def end(process, number):
+    process.send_signal(number)
+    try:
+        process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
 
 class Server:
     """llama-server on a free port of loopback."""
 
     def __init__(self, options, draft_length):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         words = [options.peer / "llama-server", "-m", options.target, "--host", "127.0.0.1", "--port", self.port, "-t", options.threads,
                  "-c", options.context, "-np", 1, *options.peer_options.split()]
         if draft_length > 0:
@@ -100,12 +146,7 @@ class Server:
         raise SystemExit("llama-server does not start:\n" + self.log.read()[-2000:].decode(errors="replace"))
 
     def __exit__(self, *_):
-        self.process.terminate()
-        try:
-            self.process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        end(self.process, signal.SIGTERM)
         self.folder.cleanup()
 
     def complete(self, prompt, predict, temperature, seed):
@@ -142,38 +183,48 @@ def peer_rate(options, prompts, draft_length, temperature, seed):
 # ---- both ----
 
 def measure(options, prompts, prompts_file, temperature):
-    """Our terms by tree size, the peer's rates by draft length (0: without); each a list over turns."""
-    ours, peers = {}, {}
+    """Our rates with defaults, plain ones first; our terms by tree size; the peer's rates by draft length (0: without); each a list over turns."""
+    defaults, ours, peers = [], {}, {}
     for turn in range(options.turns):
+        defaults.append(by_default(options, prompts, temperature, turn + 1))
         plain, cases = bench(options, prompts_file, temperature, turn + 1)
         for nodes, case in cases.items():
             ours.setdefault(nodes, []).append(terms(plain, case))
-        say(f"temperature {temperature}, turn {turn + 1} of {options.turns}: ours " +
+        say(f"temperature {temperature}, turn {turn + 1} of {options.turns}: ours plainly {defaults[-1][0]:.1f}, with defaults {defaults[-1][1]:.1f}, " +
             ", ".join(f"{nodes} nodes {found[-1]['tokens/s']:.1f}" for nodes, found in ours.items()) + " tokens/s")
         for length in options.draft_lengths if options.peer else []:
             found = peer_rate(options, prompts, length, temperature, turn + 1)
             peers.setdefault(length, []).extend([] if found is None else [found])
-    return ours, peers
+    return defaults, ours, peers
+
+
+def verdict(name, found, asked):
+    return [name, f"{found:.2f}", "", asked, "met" if found >= asked else "not met"]
 
 
 def middle(found, key):
     return median([term[key] for term in found])
 
 
-def report(options, temperature, ours, peers):
-    print(f"Temperature {temperature}, {options.prompts} prompts, {options.predict} tokens each, {options.threads} + {options.draft_threads} threads, "
-          f"medians of {options.turns}\n")
+def report(options, temperature, defaults, ours, peers):
+    print(f"Temperature {temperature}, {options.prompts} prompts, {options.predict} tokens each, {processor()}, {options.threads} + {options.draft_threads} "
+          f"threads, medians of {options.turns}\n")
     keys = ["E", "tree step", "unhidden draft", "accept", "elsewhere", "draft passes", "ahead hits", "bound", "speed-up", "share", "plain step, ms",
             "plain tokens/s", "tokens/s", "differing"]
     print_table(["nodes"] + keys, [[nodes] + [f"{middle(found, key):.2f}" for key in keys] for nodes, found in ours.items()])
     best = max(ours.values(), key=lambda found: middle(found, "tokens/s"))
-    share = middle(best, "share")
-    print(f"share of the bound {share:.2f}, asked {SHARE_ASKED}: {'met' if share >= SHARE_ASKED else 'not met'}\n")
+    plain, rates = zip(*defaults)
+    gain = median([drafted / plainly for plainly, drafted in defaults])
+    share = gain / middle(best, "bound")
+    gain_asked = GAIN_ASKED_AT_0 if float(temperature) == 0 else GAIN_ASKED
+    print_table(["with defaults", "tokens/s", "best", "asked", ""],
+                [["plainly", f"{median(plain):.1f}", f"{max(plain):.1f}", "", ""], ["as it comes", f"{median(rates):.1f}", f"{max(rates):.1f}", "", ""],
+                 verdict("times plain decoding", gain, gain_asked), verdict("share of the bound", share, SHARE_ASKED)])
     if peers:
-        print_table(["peer's drafts of", "tokens/s"], [[length or "none", f"{median(rates):.1f}" if rates else "too slow"] for length, rates in peers.items()])
+        print_table(["peer's drafts of", "tokens/s"], [[length or "none", f"{median(found):.1f}" if found else "too slow"] for length, found in peers.items()])
     if any(peers.values()):
-        ratio = middle(best, "tokens/s") / max(median(rates) for rates in peers.values() if rates)
-        print(f"ours / peer's best {ratio:.2f}, asked {PEER_ASKED}: {'met' if ratio >= PEER_ASKED else 'not met'}\n", flush=True)
+        ratio = median(rates) / max(median(found) for found in peers.values() if found)
+        print(f"ours with defaults / peer's best {ratio:.2f}, asked {PEER_ASKED}: {'met' if ratio >= PEER_ASKED else 'not met'}\n", flush=True)
 
 
 def parse():
@@ -189,8 +240,8 @@ def parse():
     parser.add_argument("-t", "--threads", type=int, default=os.cpu_count(), metavar="N", help="of the target; default: %(default)s")
     parser.add_argument("-td", "--draft-threads", type=int, default=os.cpu_count(), metavar="N", help="of the draft model; default: %(default)s")
     parser.add_argument("--temperatures", default="0,1", metavar="LIST", help="default: %(default)s")
-    parser.add_argument("--nodes", default="16", metavar="LIST", help="our trees, at most; default: %(default)s")
-    parser.add_argument("--policy", default="auto", metavar="NAME", help="ours: fixed or auto; default: %(default)s")
+    parser.add_argument("--nodes", default="64", metavar="LIST", help="outrider bench's trees, at most; default: %(default)s")
+    parser.add_argument("--policy", default="auto", metavar="NAME", help="outrider bench's: fixed or auto; default: %(default)s")
     parser.add_argument("--draft-lengths", default="0,2,4,8,16", metavar="LIST", help="the peer's; 0: no draft model; default: %(default)s")
     parser.add_argument("--turns", type=int, default=5, metavar="N", help="default: %(default)s")
     parser.add_argument("--our-options", default="", metavar="WORDS", help="more for outrider bench")
