@@ -204,16 +204,16 @@ static or_status_t map_file(or_gguf_t *gguf)
 {
     or_status_t status = OR_OK;
     struct stat info;
-    int fd = open(gguf->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a FIFO must not hang us
-    if (fd < 0) {
+    gguf->fd = open(gguf->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a FIFO must not hang us
+    if (gguf->fd < 0) {
         return or_fail(OR_ERR_IO, "%s: cannot open: %s", gguf->path, strerror(errno));
     }
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    if (fstat(gguf->fd, &info) != 0 || !S_ISREG(info.st_mode)) {
         status = or_fail(OR_ERR_IO, "%s: not a regular file; give a GGUF file", gguf->path);
     } else if (info.st_size == 0) {
         status = or_fail(OR_ERR_FORMAT, "%s: not a GGUF file (it is empty)", gguf->path);
     } else {
-        void *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        void *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, gguf->fd, 0);
         if (map == MAP_FAILED) {
             status = or_fail(OR_ERR_IO, "%s: cannot map: %s", gguf->path, strerror(errno));
         } else {
@@ -223,8 +223,23 @@ static or_status_t map_file(or_gguf_t *gguf)
             or_gguf_guard(gguf);
         }
     }
-    close(fd);
     return status;
+}
+
+static bool has_identity(const or_gguf_t *gguf)
+{
+    struct stat now;
+    return gguf->borrowed ||
+           (fstat(gguf->fd, &now) == 0 && or_gguf_identity_of(&now) == gguf->identity);
+}
+
+bool or_gguf_is_unchanged(const or_gguf_t *gguf)
+{
+    bool unchanged = has_identity(gguf);
+    for (uint32_t i = 0; unchanged && i < gguf->later_count; i++) {
+        unchanged = has_identity(gguf->later_parts[i]);
+    }
+    return unchanged;
 }
 
 static or_gguf_t *new_gguf(const char *path)
@@ -237,6 +252,7 @@ static or_gguf_t *new_gguf(const char *path)
         return NULL;
     }
     gguf->path = copy;
+    gguf->fd = -1;
     return gguf;
 }
 
@@ -317,6 +333,9 @@ void or_gguf_close(or_gguf_t **gguf_p)
     if (gguf->map != NULL && !gguf->borrowed) {
         or_gguf_unguard(gguf);
         munmap((void *)gguf->map, gguf->bytes);
+    }
+    if (gguf->fd >= 0) {
+        close(gguf->fd);
     }
     free(gguf->path);
     free(gguf);

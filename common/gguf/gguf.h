@@ -14,6 +14,7 @@
 // close.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/base/status.h"
@@ -125,6 +126,9 @@ uint64_t or_gguf_fingerprint(const or_gguf_t *gguf);
 // An identity that tells whether it is the same file on this machine. It is a hash of device, inode,
 // size and change time of all its parts; 0 for bytes that were never a file.
 uint64_t or_gguf_identity(const or_gguf_t *gguf);
+// Do the open files, all parts, still have that identity? Where somebody writes to one of them while it is open, they do
+// not. A file that was removed, or that another took the place of, is as it was. True for bytes that were never a file.
+bool or_gguf_is_unchanged(const or_gguf_t *gguf);
 uint32_t or_gguf_version(const or_gguf_t *gguf);
 
 // Metadata by key. OR_ERR_NOT_FOUND if absent; OR_ERR_FORMAT if it has another type. Integers of

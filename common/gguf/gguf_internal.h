@@ -76,6 +76,7 @@ struct or_gguf {
     char *path;
     const unsigned char *map;
     bool borrowed; // `map` is the caller's
+    int fd;        // of the file; -1 where it is borrowed
     uint64_t bytes;
     uint32_t version;
     entry_t *entries;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/gguf/gguf_test_file.h"
@@ -80,13 +81,18 @@ static void make_part(test_gguf_t *file, const parts_t *parts, uint32_t part)
     }
 }
 
+static void save_part(const parts_t *parts, uint32_t part)
+{
+    test_gguf_t file;
+    make_part(&file, parts, part);
+    test_gguf_save(&file, part_path(part + 1, PARTS));
+    test_gguf_fini(&file);
+}
+
 static void save_parts(const parts_t *parts)
 {
     for (uint32_t i = 0; i < PARTS; i++) {
-        test_gguf_t file;
-        make_part(&file, parts, i);
-        test_gguf_save(&file, part_path(i + 1, PARTS));
-        test_gguf_fini(&file);
+        save_part(parts, i);
     }
 }
 
@@ -309,6 +315,38 @@ static void a_split_of_one_is_a_single_file(void **state)
     assert_int_equal(unlink(part_path(1, 1)), 0);
 }
 
+// Written to, whatever was written; not removed, nor replaced by another file of its name.
+static void a_part_that_is_written_to_is_seen(void **state)
+{
+    (void)state;
+    const struct timespec times[2] = {{1, 1}, {1, 1}};
+    for (unsigned i = 1; i <= PARTS; i++) {
+        or_gguf_t *gguf = NULL;
+        char path[96];
+        snprintf(path, sizeof path, "%s", part_path(i, PARTS));
+        save_parts(&whole);
+        assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+        assert_int_equal(or_gguf_open(part_path(1, PARTS), &gguf), OR_OK);
+        int fd = open(path, O_WRONLY);
+        assert_true(or_gguf_is_unchanged(gguf));
+        assert_int_equal(write(fd, "G", 1), 1); // as it was but for its time
+        assert_false(or_gguf_is_unchanged(gguf));
+        assert_int_equal(futimens(fd, times), 0);
+        assert_true(or_gguf_is_unchanged(gguf));
+        assert_int_equal(ftruncate(fd, 8), 0);
+        assert_false(or_gguf_is_unchanged(gguf));
+        close(fd);
+        or_gguf_close(&gguf);
+        save_parts(&whole);
+        assert_int_equal(or_gguf_open(part_path(1, PARTS), &gguf), OR_OK);
+        unlink(path);
+        assert_true(or_gguf_is_unchanged(gguf));
+        save_part(&whole, i - 1);
+        assert_true(or_gguf_is_unchanged(gguf));
+        or_gguf_close(&gguf);
+    }
+}
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -337,6 +375,7 @@ int main(void)
         cmocka_unit_test(all_parts_are_the_file),
         cmocka_unit_test(names_of_parts_are_known),
         cmocka_unit_test(a_split_of_one_is_a_single_file),
+        cmocka_unit_test(a_part_that_is_written_to_is_seen),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,11 +1,11 @@
 #include "common/gguf/packed.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <xxhash.h>
@@ -89,22 +89,17 @@ static or_status_t distrust(const or_packed_t *packed, const char *why)
     return or_fail(OR_ERR_MISMATCH, "%s is not used: %s" ADVICE, or_packed_path(packed), why);
 }
 
-// The descriptor stays: the file that is asked about later is this one, whatever has its name then.
-static or_status_t check_owner(or_packed_t *packed)
+static or_status_t check_owner(const or_packed_t *packed)
 {
-    packed->fd = open(packed->file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (packed->fd < 0 || fstat(packed->fd, &packed->found) != 0) {
+    struct stat info;
+    if (fstat(packed->file->fd, &info) != 0) {
         return or_fail(OR_ERR_IO, "%s: cannot open: %s", packed->file->path, strerror(errno));
     }
-    if (or_gguf_identity_of(&packed->found) != packed->file->identity) {
-        return distrust(packed, "it was replaced this moment");
-    }
-    if (packed->found.st_uid != geteuid() && packed->found.st_uid != 0) {
+    if (info.st_uid != geteuid() && info.st_uid != 0) {
         return distrust(packed, "it belongs to another user");
     }
-    return (packed->found.st_mode & OTHERS_MAY_WRITE) == 0
-               ? OR_OK
-               : distrust(packed, "others may write to it");
+    return (info.st_mode & OTHERS_MAY_WRITE) == 0 ? OR_OK
+                                                  : distrust(packed, "others may write to it");
 }
 
 static bool says(const or_gguf_t *file, const char *key, const char *value)
@@ -221,7 +216,6 @@ or_status_t or_packed_open(const or_gguf_t *gguf, const char *path, uint32_t thr
     if (packed == NULL) {
         return or_gguf_no_memory(path);
     }
-    packed->fd = -1;
     or_status_t status = or_gguf_open_file(path, &packed->file);
     status = status != OR_OK ? status : check_file(packed, gguf);
     if (status != OR_OK) {
@@ -297,9 +291,6 @@ void or_packed_close(or_packed_t **packed_p)
     }
     or_packed_compare_end(packed, true);
     or_gguf_close(&packed->file);
-    if (packed->fd >= 0) {
-        close(packed->fd);
-    }
     free(packed->only);
     free(packed);
     *packed_p = NULL;
@@ -362,13 +353,6 @@ static or_status_t fail_changed(const or_packed_t *packed)
     return or_fail(OR_ERR_IO, "%s was changed while it was in use" ADVICE, or_packed_path(packed));
 }
 
-static bool is_as_found(const or_packed_t *packed)
-{
-    struct stat now;
-    return fstat(packed->fd, &now) == 0 &&
-           or_gguf_identity_of(&now) == or_gguf_identity_of(&packed->found);
-}
-
 static or_status_t fail_unreadable(const or_packed_t *packed, int error)
 {
     return or_fail(OR_ERR_IO, "%s cannot be read any more: %s", or_packed_path(packed),
@@ -380,10 +364,10 @@ static or_status_t find_fault(const or_packed_t *packed)
 {
     uint64_t broken = atomic_load(&packed->broken);
     int unreadable = atomic_load(&packed->unreadable);
-    return !is_as_found(packed) ? fail_changed(packed)
-           : broken > 0         ? fail_broken(packed, broken - 1)
-           : unreadable != 0    ? fail_unreadable(packed, unreadable)
-                                : OR_OK;
+    return !or_gguf_is_unchanged(packed->file) ? fail_changed(packed)
+           : broken > 0                        ? fail_broken(packed, broken - 1)
+           : unreadable != 0                   ? fail_unreadable(packed, unreadable)
+                                               : OR_OK;
 }
 
 or_status_t or_packed_judge(or_packed_t *packed)
@@ -398,7 +382,7 @@ or_status_t or_packed_check(or_packed_t *packed)
     if (packed == NULL) {
         return OR_OK;
     }
-    if (is_as_found(packed)) {
+    if (or_gguf_is_unchanged(packed->file)) {
         or_packed_compare_end(packed, false);
     }
     return or_packed_judge(packed);

@@ -7,7 +7,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/stat.h>
 
 #include "common/gguf/packed.h"
 
@@ -15,8 +14,6 @@
 
 struct or_packed {
     or_gguf_t *file;
-    int fd;            // of the file, to ask whether it was changed
-    struct stat found; // what the system said of it at first
     const or_gguf_tensor_t *checksums;
     const unsigned char *begin; // of the file
     uint64_t bytes;             // in front of the checksums

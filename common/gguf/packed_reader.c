@@ -42,14 +42,14 @@ static uint64_t end_of(const or_packed_span_t *span)
 
 static void end_direct(or_packed_reader_t *reader)
 {
-    const int fd = reader->packed->fd;
+    const int fd = reader->packed->file->fd;
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_DIRECT);
     atomic_store(&reader->direct, false); // last: who sees it may try again
 }
 
 static bool read_bytes(or_packed_reader_t *reader, uint64_t at, uint64_t bytes, unsigned char *to)
 {
-    const int fd = reader->packed->fd;
+    const int fd = reader->packed->file->fd;
     for (uint64_t done = 0; done < bytes;) {
         bool direct = atomic_load(&reader->direct);
         ssize_t count = pread(fd, to + done, bytes - done, (off_t)(at + done));
@@ -251,7 +251,8 @@ or_status_t or_packed_reader_create(or_packed_t *packed, or_packed_reader_t **re
         free(reader);
         return or_gguf_no_memory(or_packed_path(packed));
     }
-    reader->direct = fcntl(packed->fd, F_SETFL, fcntl(packed->fd, F_GETFL) | O_DIRECT) == 0;
+    reader->direct =
+        fcntl(packed->file->fd, F_SETFL, fcntl(packed->file->fd, F_GETFL) | O_DIRECT) == 0;
     pthread_mutex_init(&reader->lock, NULL);
     pthread_cond_init(&reader->wanted, NULL);
     pthread_cond_init(&reader->done, NULL);

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "common/base/log/log.h"
-#include "common/base/memory.h"
 #include "common/base/version.h"
 #include "common/model/gpu/gpu_internal.h"
+#include "common/model/load_packed.h"
 #include "common/model/model_internal.h"
 
 #define ROWS_MOST 65536u
@@ -298,69 +298,7 @@ static or_status_t create_workers(const or_model_options_t *options, or_workers_
     return or_workers_create(&wanted, workers);
 }
 
-// ---- the packed file ----
-
-// Return the memory that weights may have; 0: as much as they need.
-static uint64_t weights_memory(const or_model_t *model, const or_model_options_t *options,
-                               uint32_t sharers)
-{
-    const int ranks = model->ranks->size * or_ranks_stages(model->ranks);
-    const uint64_t bytes = or_model_weights_bytes(model->gguf) / (uint64_t)ranks; // of each, about
-    const uint64_t room =
-        or_model_weights_room(bytes, or_pass_bytes_here(model), or_memory_available() / sharers);
-    if (options->weights_memory > 0) {
-        return options->weights_memory;
-    }
-    return model->gpu == NULL && room < bytes ? (room > 0 ? room : 1) : 0;
-}
-
-// Its checksums are compared by as many threads as passes have; where only a part of it is, that begins later.
-static or_status_t open_packed(or_model_t *model, const or_model_options_t *options,
-                               uint64_t memory)
-{
-    const uint32_t threads = memory == 0 ? or_workers_count(model->workers) : 0;
-    if (options->weights_memory > 0 && model->gpu != NULL) {
-        return or_fail(OR_ERR_UNSUPPORTED,
-                       "--weights-memory is for targets on CPUs (--device none)");
-    }
-    or_status_t status = or_packed_check_wish(options->packed, options->weights_memory);
-    if (status != OR_OK) {
-        return status;
-    }
-    or_packed_open_wished(model->gguf, options->packed, threads, &model->packed);
-    return options->weights_memory == 0 || model->packed != NULL
-               ? OR_OK
-               : or_fail(
-                     OR_ERR_NOT_FOUND,
-                     "--weights-memory needs a packed file of %s that can be used; make it with "
-                     "`outrider model pack`",
-                     or_gguf_path(model->gguf));
-}
-
-// Decide which layers are read from disk in every pass.
-static or_status_t stream_layers(or_model_t *model, const or_model_options_t *options,
-                                 uint64_t memory)
-{
-    if (memory == 0 || model->packed == NULL) {
-        return OR_OK;
-    }
-    or_status_t status =
-        or_streamed_create(model, memory, options->weights_memory > 0, &model->streamed);
-    model->mapped_bytes -= or_streamed_bytes(model->streamed);
-    return status;
-}
-
-// What a GPU has was copied from the file, which must be whole, and is not needed any more. Several ranks wait for the
-// comparison here, where nobody counts the time, and not in their first pass, where it would look as if one were stuck.
-static or_status_t check_packed(or_model_t *model)
-{
-    const bool waits = model->gpu != NULL || !or_ranks_is_alone(model->ranks);
-    or_status_t status = waits ? or_packed_check(model->packed) : OR_OK;
-    if (status == OR_OK && model->gpu != NULL) {
-        or_packed_close(&model->packed);
-    }
-    return status;
-}
+// ---- all of it ----
 
 // Load the weights, and then take the room that they leave.
 static or_status_t load_weights(or_model_t *model, const or_model_options_t *options)
@@ -368,12 +306,12 @@ static or_status_t load_weights(or_model_t *model, const or_model_options_t *opt
     uint32_t sharers;
     or_status_t status = find_sharers(model, &sharers);
     status = status != OR_OK ? status : agree_on_windows(model, options);
-    const uint64_t memory = status == OR_OK ? weights_memory(model, options, sharers) : 0;
-    status = status != OR_OK ? status : open_packed(model, options, memory);
+    const uint64_t memory = status == OR_OK ? or_load_weights_memory(model, options, sharers) : 0;
+    status = status != OR_OK ? status : or_load_packed(model, options, memory, sharers);
     status = status != OR_OK ? status : load_all_but_layers(model);
     status = status != OR_OK ? status : load_layers(model, options);
-    status = status != OR_OK ? status : stream_layers(model, options, memory);
-    status = status != OR_OK ? status : check_packed(model);
+    status = status != OR_OK ? status : or_load_streamed(model, options, memory);
+    status = status != OR_OK ? status : or_load_check_packed(model);
     return status != OR_OK ? status : create_room(model, options, sharers);
 }
 

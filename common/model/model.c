@@ -116,9 +116,23 @@ uint32_t or_model_sequences_max(const or_model_t *model)
     return model->sequences_max;
 }
 
+static or_status_t fail_changed(const or_model_t *model)
+{
+    return or_fail(OR_ERR_IO,
+                   "%s was changed while it was in use: start again with the file as it is now",
+                   or_gguf_path(model->gguf));
+}
+
+or_status_t or_model_check_files(or_model_t *model)
+{
+    model->changed = model->changed || !or_gguf_is_unchanged(model->gguf);
+    return model->changed ? fail_changed(model) : or_packed_check(model->packed);
+}
+
 bool or_model_is_lost(const or_model_t *model)
 {
-    return (model->gpu != NULL && or_gpu_check(model->gpu) != OR_OK) ||
+    return (model->changed && fail_changed(model) != OR_OK) ||
+           (model->gpu != NULL && or_gpu_check(model->gpu) != OR_OK) ||
            or_packed_is_lost(model->packed);
 }
 
@@ -135,7 +149,7 @@ or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint
     if (!or_ranks_is_leader(model->ranks)) {
         return or_fail(OR_ERR_INVALID, "only the leader of several ranks begins a pass");
     }
-    or_status_t status = or_packed_check(model->packed);
+    or_status_t status = or_model_check_files(model);
     status = status != OR_OK ? status : or_pass_plan(model, rows, count);
     if (status == OR_OK && model->lockstep != NULL) {
         status = or_lockstep_send_pass(model->lockstep, rows, count);
@@ -143,7 +157,8 @@ or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint
             or_pass_undo(model, count);
         }
     }
-    return status != OR_OK ? status : or_pass_run(model, count);
+    status = status != OR_OK ? status : or_pass_run(model, count);
+    return status != OR_OK ? status : or_model_check_files(model); // embeddings were read since
 }
 
 or_status_t or_model_logits_top(or_model_t *model, uint32_t first, uint32_t count, uint32_t top,
@@ -153,13 +168,13 @@ or_status_t or_model_logits_top(or_model_t *model, uint32_t first, uint32_t coun
         return or_fail(OR_ERR_INVALID, "logits are asked for on the leader; the others follow");
     }
     uint32_t wanted = top > 0 ? top : 1;
-    or_status_t status = or_packed_check(model->packed);
+    or_status_t status = or_model_check_files(model);
     status = status != OR_OK ? status : or_pass_check_rows(model, first, count);
     if (status == OR_OK && model->lockstep != NULL) {
         status = or_lockstep_send_logits(model->lockstep, first, count, wanted);
     }
     status = status != OR_OK ? status : or_logits_run(model, first, count, wanted, out);
-    return status != OR_OK ? status : or_packed_check(model->packed); // the head was read since
+    return status != OR_OK ? status : or_model_check_files(model); // the head was read since
 }
 
 or_status_t or_model_logits(or_model_t *model, uint32_t first, uint32_t count, float *out)

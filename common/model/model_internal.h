@@ -133,6 +133,7 @@ struct or_model {
     or_model_shape_t shape;
     or_arch_numbers_t numbers;
     or_packed_t *packed; // which matrices borrow from; NULL: none
+    bool changed;        // the model's own file was, since it was opened: or_model_check_files
     or_share_t share;
     uint32_t context;
     uint32_t rows_max;
@@ -275,6 +276,10 @@ or_status_t or_pass_check_rows(const or_model_t *model, uint32_t first, uint32_t
 // Write the tables of rotations that the layers use.
 or_status_t or_rope_fill(or_model_t *model);
 void or_rope_free(or_model_t *model);
+
+// Fail where the model's own file, from which embeddings are read in every pass, or its packed file has changed or is broken.
+// Waits until the packed one was compared with its checksums. OR_ERR_IO, from then on always.
+or_status_t or_model_check_files(or_model_t *model);
 
 // List the operations of a pass on the CPU, once the weights are there. OR_ERR_NO_MEMORY; or_steps_free cleans up.
 or_status_t or_steps_create(or_model_t *model);

@@ -220,7 +220,7 @@ static or_status_t read_rows(or_lockstep_t *lockstep, uint32_t count)
 static or_status_t repeat_step(or_lockstep_t *lockstep, const or_step_t *step, bool *over)
 {
     or_model_t *model = lockstep->model;
-    or_status_t status = or_packed_check(model->packed);
+    or_status_t status = or_model_check_files(model);
     if (status != OR_OK) {
         return status;
     }
@@ -230,8 +230,11 @@ static or_status_t repeat_step(or_lockstep_t *lockstep, const or_step_t *step, b
     case OR_STEP_PASS:
         status = read_rows(lockstep, step->count);
         status = status != OR_OK ? status : or_pass_plan(model, lockstep->rows, step->count);
-        return status != OR_OK ? or_fail_context(status, "out of step with the leader")
-                               : or_pass_run(model, step->count);
+        if (status != OR_OK) {
+            return or_fail_context(status, "out of step with the leader");
+        }
+        status = or_pass_run(model, step->count);
+        return status != OR_OK ? status : or_model_check_files(model);
     case OR_STEP_LOGITS:
         return or_logits_run(model, step->first, step->count, step->top, NULL);
     case OR_STEP_END:

@@ -368,6 +368,36 @@ static void what_cannot_be_is_refused(void **state)
     unlink(packed_path);
 }
 
+static uint64_t available; // 0: what there is
+
+uint64_t __real_or_memory_available(void);
+uint64_t __wrap_or_memory_available(void);
+uint64_t __wrap_or_memory_available(void)
+{
+    return available > 0 ? available : __real_or_memory_available();
+}
+
+// Where nobody said how much memory they may take.
+static void weights_without_room_need_a_packed_file(void **state)
+{
+    (void)state;
+    const char *path = test_model("tales-6m-f16.gguf");
+    or_model_options_t options = {.threads = 1, .packed = "auto"};
+    available = 6 << 20; // it takes twice that
+    check_refused(path, &options, OR_ERR_NO_MEMORY, "model pack");
+    options.packed = "off";
+    model_fixture_t fixture;
+    model_fixture_open(&fixture, path, NULL, options);
+    model_fixture_close(&fixture);
+    packed_file_make(path);
+    options.packed = packed_path;
+    model_fixture_open(&fixture, path, NULL, options);
+    assert_true(or_model_memory(fixture.model).streamed > 0);
+    model_fixture_close(&fixture);
+    unlink(packed_path);
+    available = 0;
+}
+
 static void weights_that_do_not_fit_leave_room(void **state)
 {
     (void)state;
@@ -394,6 +424,7 @@ int main(void)
         cmocka_unit_test(a_wrong_byte_gives_no_logits),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(weights_that_do_not_fit_leave_room),
+        cmocka_unit_test(weights_without_room_need_a_packed_file),
     };
     return cmocka_run_group_tests(tests, packed_folder_make, packed_folder_remove);
 }
