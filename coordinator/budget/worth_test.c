@@ -674,6 +674,28 @@ static void slow_first_rounds_hide_plain_decoding_for_a_second_only(void **state
     check_alone(&numbers, 100, 0.9);
 }
 
+// It is measured, so guesses that no longer pay are seen to be slower at once.
+static void hopeless_plain_decoding_is_left_alone_until_guesses_fall_behind(void **state)
+{
+    (void)state;
+    const numbers_t numbers = {.pass_ms = 11,
+                               .draft_ms = 1,
+                               .tokens = 2.6,
+                               .noise = 0.05,
+                               .ahead = 1.3,
+                               .nodes = 4,
+                               .shared = true};
+    crowd_t crowd = crowd_of(numbers, 1);
+    run(&crowd, 10);
+    double plain_rounds = crowd.rounds - crowd.drafted_rounds;
+    if (plain_rounds > 8) {
+        fail_msg("%.0f rounds of plain decoding", plain_rounds);
+    }
+    crowd.numbers.tokens = 0.7;
+    run(&crowd, 1);
+    assert_int_equal(crowd.worth.rows[0].way, OR_WAY_PLAIN);
+}
+
 // Eight rounds may bring half as much as eight others. Guesses that pay are given up for that in few of many texts.
 static void chance_parts_few_texts_from_guesses_that_pay(void **state)
 {
@@ -911,6 +933,7 @@ int main(void)
         cmocka_unit_test(weather_does_not_mislead_it),
         cmocka_unit_test(a_moment_costs_no_text_alone_its_first_seconds),
         cmocka_unit_test(slow_first_rounds_hide_plain_decoding_for_a_second_only),
+        cmocka_unit_test(hopeless_plain_decoding_is_left_alone_until_guesses_fall_behind),
         cmocka_unit_test(chance_parts_few_texts_from_guesses_that_pay),
         cmocka_unit_test(doubt_does_not_outlast_a_try),
         cmocka_unit_test(a_link_a_bad_and_a_stalled_drafter_cost_little),

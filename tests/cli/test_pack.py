@@ -6,7 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from cli import DRAFT, TARGET, generate, outrider
+from cli import DRAFT, TARGET, Cluster, generate, outrider
 
 TEXT = ("-p", "Once upon a time", "-n", 12, "--temp", "0", "-md", DRAFT)
 EVAL = ("model", "eval", "--ids", "1,458,1112", "--json")
@@ -83,6 +83,21 @@ class Pack(unittest.TestCase):
         self.assertIn("damaged between bytes", error)
         outrider("model", "pack", "--force", self.model)
         outrider(*EVAL, "-m", self.model)
+
+    def test_files_that_change_under_a_service(self):
+        """A text ends with an error, before a token. The verifier that begins then does without a packed file that is not whole."""
+        plain = generate("-m", self.model, *TEXT)["text"]
+        outrider("model", "pack", self.model)
+        with Cluster("-m", self.model, "-md", DRAFT, "--http", "none") as cluster:
+            text = ("--connect", cluster.endpoint, *TEXT[:-2])
+            self.assertEqual(generate(*text)["text"], plain)
+            os.truncate(self.packed, 1 << 20)
+            self.assertIn("packed was changed while it was in use", self.fails("generate", *text))
+            self.assertEqual(generate(*text)["text"], plain)
+            with self.model.open("r+b") as file:
+                file.seek(-64, os.SEEK_END)
+                file.write(bytes(32))
+            self.assertIn("model.gguf was changed while it was in use", self.fails("generate", *text))
 
     def test_places(self):
         out, _ = outrider("model", "pack", self.model, "-o", self.folder / "elsewhere")
