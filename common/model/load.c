@@ -307,7 +307,7 @@ static or_status_t load_weights(or_model_t *model, const or_model_options_t *opt
     or_status_t status = find_sharers(model, &sharers);
     status = status != OR_OK ? status : agree_on_windows(model, options);
     const uint64_t memory = status == OR_OK ? or_load_weights_memory(model, options, sharers) : 0;
-    status = status != OR_OK ? status : or_load_packed(model, options, memory, sharers);
+    status = status != OR_OK ? status : or_load_packed(model, options, memory);
     status = status != OR_OK ? status : load_all_but_layers(model);
     status = status != OR_OK ? status : load_layers(model, options);
     status = status != OR_OK ? status : or_load_streamed(model, options, memory);

@@ -25,11 +25,11 @@ uint64_t or_load_weights_memory(const or_model_t *model, const or_model_options_
     return model->gpu == NULL && room < bytes ? (room > 0 ? room : 1) : 0;
 }
 
-// Without a packed file all weights come into memory, which the system would take from others, or end this process for.
-static or_status_t check_fits(const or_model_t *model, const or_model_options_t *options,
-                              uint32_t sharers)
+// Without a packed file all weights come into memory, which the system would take from others, or end this process for. Of
+// several ranks each is asked alone: they may be on other hosts, or have begun already.
+static or_status_t check_fits(const or_model_t *model, const or_model_options_t *options)
 {
-    const uint64_t bytes = weights_bytes(model), available = or_memory_available() / sharers;
+    const uint64_t bytes = weights_bytes(model), available = or_memory_available();
     const bool insists = options->packed == NULL || strcmp(options->packed, "off") == 0;
     if (model->gpu != NULL || insists || bytes <= available) {
         return OR_OK;
@@ -42,8 +42,7 @@ static or_status_t check_fits(const or_model_t *model, const or_model_options_t 
 }
 
 // Checksums are compared by as many threads as passes have; where only a part of the file is, that begins later.
-or_status_t or_load_packed(or_model_t *model, const or_model_options_t *options, uint64_t memory,
-                           uint32_t sharers)
+or_status_t or_load_packed(or_model_t *model, const or_model_options_t *options, uint64_t memory)
 {
     const uint32_t threads = memory == 0 ? or_workers_count(model->workers) : 0;
     if (options->weights_memory > 0 && model->gpu != NULL) {
@@ -61,7 +60,7 @@ or_status_t or_load_packed(or_model_t *model, const or_model_options_t *options,
                        "`outrider model pack`",
                        or_gguf_path(model->gguf));
     }
-    return model->packed == NULL ? check_fits(model, options, sharers) : OR_OK;
+    return model->packed == NULL ? check_fits(model, options) : OR_OK;
 }
 
 or_status_t or_load_streamed(or_model_t *model, const or_model_options_t *options, uint64_t memory)

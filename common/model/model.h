@@ -212,8 +212,9 @@ or_status_t or_model_open_sequence(or_model_t *model, uint32_t slots_max,
 
 // Run the rows through all layers. Nothing is committed on failure: OR_ERR_INVALID (token, slot or parent out of
 // range, count over rows_max), OR_ERR_FULL (context or pages). A GPU may also fail with OR_ERR_IO, here, at the
-// logits of the pass, or in the next pass; the model cannot be used any more then. So may a model of a packed file,
-// where that is damaged or was changed: the first pass waits until all of it was compared with its checksums.
+// logits of the pass, or in the next pass; the model cannot be used any more then. So may any model whose file somebody
+// writes to, and sequences may have grown then; and one of a packed file that is damaged or was changed. The first pass
+// waits until all of that was compared with its checksums.
 or_status_t or_model_forward(or_model_t *model, const or_model_row_t *rows, uint32_t count);
 // Call `between` many times during each pass on a CPU, in its thread, from now on: a pass may take longer than peers wait for a
 // sign of life. It must not touch the model. NULL: no more.

@@ -30,7 +30,7 @@
 #define CLEARLY_TOLD 1.1  // and faster than whole texts that wanted no guesses
 #define SURPASSED 1.1     // plain decoding was so much faster once: see whether it still is
 #define COST_SHARE 100.0  // a try may cost one part in so many of the time until the next
-#define SURE_SHARE 400.0  // the same where plain decoding was hopeless: SURPASSED finds it early
+#define SURE_SHARE 400.0  // the same where plain decoding is hopeless: SURPASSED finds it early
 #define PAUSE_NS (1.0 * (double)OR_NS_PER_S)
 #define AGAIN_NS (0.4 * (double)OR_NS_PER_S) // a way that was left: eight rounds may mislead
 #define PAUSES_MAX 64.0                      // doubled up to this
@@ -199,7 +199,10 @@ static void fail(or_worth_t *worth, uint32_t texts, int64_t now_ns)
     double cost_ns = fmax(took_ns - worth->trial.tokens / fmax(base * texts, 1e-12), 0);
     double pauses = fmin(exp2(row->ways[worth->trial.way].failed), PAUSES_MAX);
     double speed = fmin(row->ways[worth->trial.way].speed, base);
-    bool sure = worth->trial.way == OR_WAY_PLAIN && speed > 0 && speed < HOPELESS * base;
+    // Twice in a row, for a moment in which the machine stands still may look so.
+    bool sure = worth->trial.way == OR_WAY_PLAIN && row->ways[OR_WAY_PLAIN].failed > 0 &&
+                is_full(&worth->trial.sum, HOPELESS_PASSES, HOPELESS_ROUNDS, texts) &&
+                speed_of(&worth->trial.sum) < HOPELESS * base;
     double share = sure ? SURE_SHARE : COST_SHARE;
     row->ways[worth->trial.way].failed++;
     row->ways[worth->trial.way].speed = speed;

@@ -263,7 +263,7 @@ class ApiTest(unittest.TestCase):
         status = self.cluster.status()
         self.assertTrue(status["ready"])
         self.assertEqual(status["model"], MODEL)
-        self.assertRegex(status["choice"], "^(plain decoding|guesses|guesses made ahead|nothing was measured yet)\\b")
+        self.assertRegex(status["choice"], "^(plain decoding|guesses|guesses made ahead|unknown)\\b")
         self.assertEqual({peer["role"] for peer in status["peers"]}, {"drafter", "verifier"})
         events = [event["number"] for event in status["events"]]
         self.assertEqual(events, sorted(events))

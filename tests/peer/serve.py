@@ -81,7 +81,13 @@ class Cluster:
         self.process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
 
     def __enter__(self):
-        self.generate("Once", 8, 0, 1)  # it waits for the processes to begin
+        try:
+            self.generate("Once", 8, 0, 1)  # it waits for the processes to begin
+        except BaseException:
+            self.__exit__()
+            self.log.seek(0)
+            say(self.log.read()[-2000:].decode(errors="replace"))
+            raise
         return self
 
     def __exit__(self, *_):
