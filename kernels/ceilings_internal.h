@@ -38,14 +38,14 @@
         chains[j] = zero;                                                                          \
     }                                                                                              \
     for (uint32_t i = 0; i < rounds; i++) {                                                        \
-        _Pragma("GCC unroll 2") for (uint32_t h = 0; h < (groups); h++)                            \
-        {                                                                                          \
+        for (uint32_t h = 0; h < (groups); h++) {                                                  \
             ivector sums[count];                                                                   \
             _Pragma("GCC unroll 12") for (uint32_t j = 0; j < (count); j++)                        \
             {                                                                                      \
                 clear;                                                                             \
             }                                                                                      \
-            _Pragma("GCC unroll 8") for (uint32_t g = 0; g < OR_CEILING_FOURS / (groups); g++)     \
+            const uint32_t fours = (groups) == 1 ? OR_CEILING_FOURS : OR_CEILING_FOURS / 2;        \
+            _Pragma("GCC unroll 8") for (uint32_t g = 0; g < fours; g++)                           \
             {                                                                                      \
                 _Pragma("GCC unroll 12") for (uint32_t j = 0; j < (count); j++)                    \
                 {                                                                                  \
