@@ -137,3 +137,12 @@ void test_gguf_load(test_gguf_t *file, const char *path)
     }
     fclose(stream);
 }
+
+void test_gguf_copy(const char *from, const char *to)
+{
+    test_gguf_t file;
+    test_gguf_load(&file, from);
+    unlink(to);
+    test_gguf_save(&file, to);
+    test_gguf_fini(&file);
+}

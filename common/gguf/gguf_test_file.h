@@ -45,5 +45,8 @@ or_status_t test_gguf_open(test_gguf_t *file, or_gguf_t **gguf_p);
 // Save what was put so far as a file at that path.
 void test_gguf_save(const test_gguf_t *file, const char *path);
 
+// Copy a file; what was at `to` is another file, which stays for whom has opened it.
+void test_gguf_copy(const char *from, const char *to);
+
 // Load the whole of a real file, to damage it.
 void test_gguf_load(test_gguf_t *file, const char *path);

@@ -196,7 +196,8 @@ or_model_reads_t or_model_reads(const or_model_t *model);
 // The same of experts that are read from disk: in the last pass, or in all since the load.
 or_model_kept_t or_model_kept_of_pass(const or_model_t *model);
 or_model_kept_t or_model_kept_of_all(const or_model_t *model);
-// Has the model's device or its packed file failed, or was one of its files changed? Then every pass fails from now on, and the sentence is recorded.
+// Has the model's device or its packed file failed, or was one of its files changed? Then every pass fails from now on,
+// and the sentence is recorded.
 bool or_model_is_lost(const or_model_t *model);
 const or_kv_cache_t *or_model_cache(const or_model_t *model);
 const or_ranks_t *or_model_ranks(const or_model_t *model);

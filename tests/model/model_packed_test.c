@@ -90,15 +90,6 @@ static void any_weights_have_the_same_bits(void **state)
 
 // ---- what is not used ----
 
-static void copy_file(const char *from, const char *to)
-{
-    test_gguf_t file;
-    test_gguf_load(&file, from);
-    unlink(to);
-    test_gguf_save(&file, to);
-    test_gguf_fini(&file);
-}
-
 static void check_refused(const char *path, const char *why)
 {
     or_gguf_t *gguf = NULL;
@@ -119,7 +110,7 @@ static void other_files_are_not_used(void **state)
     char path[128];
     struct stat info;
     snprintf(path, sizeof path, "%s/model.gguf", packed_folder);
-    copy_file(test_model("tales-1m-f16.gguf"), path);
+    test_gguf_copy(test_model("tales-1m-f16.gguf"), path);
     packed_file_make(path);
     assert_int_equal(stat(packed_path, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0600);
@@ -144,9 +135,9 @@ static void other_files_are_not_used(void **state)
         assert_int_equal(chown(packed_path, 0, 0), 0);
     }
     assert_int_equal(truncate(path, info.st_size), 0); // changes its time
-    copy_file(test_model("tales-1m-f16.gguf"), path);
+    test_gguf_copy(test_model("tales-1m-f16.gguf"), path);
     check_refused(path, "another file");
-    copy_file(path, packed_path);
+    test_gguf_copy(path, packed_path);
     check_refused(path, "no packed file");
     unlink(packed_path);
     check_refused(path, "No such file");
@@ -158,7 +149,7 @@ static void it_is_found_in_its_places(void **state)
     char path[128], cache[128], place[OR_PACKED_PATH_BYTES];
     snprintf(path, sizeof path, "%s/model.gguf", packed_folder);
     snprintf(cache, sizeof cache, "%s/cache/outrider", packed_folder);
-    copy_file(test_model("tales-1m-f16.gguf"), path);
+    test_gguf_copy(test_model("tales-1m-f16.gguf"), path);
     packed_file_make(path);
     setenv("XDG_CACHE_HOME", packed_folder, 1);
     const or_model_options_t options = {.threads = 1, .packed = "auto"};
@@ -193,7 +184,7 @@ static void the_model_is_not_read_for_its_fingerprint(void **state)
     (void)state;
     char path[128], place[OR_PACKED_PATH_BYTES];
     snprintf(path, sizeof path, "%s/model.gguf", packed_folder);
-    copy_file(test_model("tales-1m-f16.gguf"), path);
+    test_gguf_copy(test_model("tales-1m-f16.gguf"), path);
     or_gguf_t *gguf = NULL;
     assert_int_equal(or_gguf_open(path, &gguf), OR_OK);
     uint64_t expected = or_gguf_fingerprint(gguf);
