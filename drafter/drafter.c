@@ -43,6 +43,24 @@ static or_status_t load(or_drafter_t *drafter)
     return status;
 }
 
+static or_dsession_t *find(const or_drafter_t *drafter, or_session_id_t id)
+{
+    for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
+        if (drafter->sessions[i].id.value == id.value) {
+            return &drafter->sessions[i];
+        }
+    }
+    return NULL;
+}
+
+// Return true if the message is about a session that must stay as it is.
+static bool must_wait(const void *role, const or_message_t *message)
+{
+    const or_dsession_t *session =
+        message->session.value != 0 ? find(role, message->session) : NULL;
+    return session != NULL && session->at_work;
+}
+
 or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *model,
                               const or_vocab_t *vocab, or_link_t *link, const or_clock_t *clock,
                               or_drafter_t **drafter_p)
@@ -65,9 +83,13 @@ or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *mod
                                      .more_models = config->more_models,
                                      .more_count = config->more_count};
     or_edge_init(&drafter->edge, link);
+    drafter->edge.must_wait = must_wait;
     drafter->sessions = sessions;
     drafter->saved_ns = or_clock_now(clock);
-    or_status_t status = config->acceptance_file != NULL ? load(drafter) : OR_OK;
+    or_status_t status = or_together_create(&drafter->together);
+    if (status == OR_OK && config->acceptance_file != NULL) {
+        status = load(drafter);
+    }
     if (status != OR_OK) {
         or_drafter_destroy(&drafter);
         return status;
@@ -97,6 +119,8 @@ void or_drafter_destroy(or_drafter_t **drafter_p)
         return;
     }
     save(drafter);
+    or_together_destroy(&drafter->together);
+    or_edge_fini(&drafter->edge);
     for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
         or_dsession_close(&drafter->sessions[i]);
     }
@@ -108,23 +132,13 @@ void or_drafter_destroy(or_drafter_t **drafter_p)
     *drafter_p = NULL;
 }
 
-static or_dsession_t *find(or_drafter_t *drafter, or_session_id_t id)
-{
-    for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
-        if (drafter->sessions[i].id.value == id.value) {
-            return &drafter->sessions[i];
-        }
-    }
-    return NULL;
-}
-
 // Return the session without a tree to build that was not heard of for longest.
 static or_dsession_t *least_recent(or_drafter_t *drafter)
 {
     or_dsession_t *oldest = NULL;
     for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
         or_dsession_t *session = &drafter->sessions[i];
-        if (session->id.value != 0 && !session->wanted &&
+        if (session->id.value != 0 && !session->wanted && !session->at_work &&
             (oldest == NULL || session->used_ns < oldest->used_ns)) {
             oldest = session;
         }
@@ -345,7 +359,7 @@ static void fill_stats(const void *role, or_stats_t *stats)
     const or_drafter_t *drafter = role;
     const or_kv_cache_t *cache = or_model_cache(drafter->shared.model);
     stats->model_us = drafter->model_us;
-    stats->passes = drafter->passes;
+    stats->passes = or_together_passes(drafter->together);
     stats->pages = or_kv_cache_pages(cache);
     stats->pages_free = or_kv_cache_pages_unused(cache);
     stats->page_positions = OR_KV_PAGE;
@@ -361,7 +375,7 @@ int64_t or_drafter_turn(or_drafter_t *drafter)
         int64_t due = or_link_tick(drafter->edge.link);
         return due < drafter->busy_until_ns ? due : drafter->busy_until_ns;
     }
-    or_drafter_deliver(drafter);
+    or_drafter_read(drafter);
     or_edge_drain(&drafter->edge, on_message, drafter);
     int64_t stats_due = or_edge_report(&drafter->edge, or_clock_now(clock),
                                        drafter->config.stats_ms, fill_stats, drafter);

@@ -3,6 +3,9 @@
 //
 //     Prefix / Verdict ──▶ catch up the cache ──▶ build ──▶ DraftTree ──▶ grow on, while the round is in flight
 //
+// Sessions that build at the same time share their passes (together.h). Messages are handled between two passes; one
+// about a session that builds waits until it is done.
+//
 // A session here is a shadow: the coordinator has the true text. Whatever is lost, repeated or late, the prefix hash
 // shows it, and a NEED_PREFIX error brings the missing tokens. Nothing in the drafter can change the text. One
 // thread; drive it by turns:
@@ -48,8 +51,8 @@ or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *mod
                               or_drafter_t **drafter_p);
 void or_drafter_destroy(or_drafter_t **drafter_p);
 
-// Handle the waiting messages, and build at most one tree or grow one by a pass. Returns when to come back at the
-// latest: now, if more work waits.
+// Handle the waiting messages and run at most one pass. Returns when to come back at the latest: now, if more work
+// waits.
 int64_t or_drafter_turn(or_drafter_t *drafter);
 
 // Return the coordinator's sentence after it refused us (another vocabulary, version); NULL otherwise. The process

@@ -700,6 +700,116 @@ static void a_hit_without_a_page_is_computed_again(void **state)
     assert_as_synchronous(tree, 0, 0);
 }
 
+// ---- several sessions ----
+
+// The tree of this session among those that came.
+static const or_draft_tree_t *tree_of(uint64_t session, int64_t *at_ns)
+{
+    for (uint32_t i = 0; i < inbox_count; i++) {
+        if (inbox[i].type == OR_MSG_DRAFT_TREE && inbox[i].session.value == session) {
+            *at_ns = arrived_ns[i];
+            return &inbox[i].body.draft_tree;
+        }
+    }
+    fail();
+    return NULL;
+}
+
+// The passes of one tree are those of all that are built at the same time.
+static void trees_of_several_sessions_share_their_passes(void **state)
+{
+    (void)state;
+    int64_t alone_ns, together_ns, at_ns;
+    open_session(1, 0);
+    tell_text(1, 0, 1);
+    int64_t told_ns = virtual.now_ns;
+    run_for(LONG_NS);
+    or_draft_tree_t tree = *tree_of(1, &at_ns);
+    or_message_t kept = inbox[0];
+    alone_ns = at_ns - told_ns;
+    inbox_count = 0;
+    for (uint64_t session = 2; session <= 4; session++) {
+        open_session(session, 0);
+        tell_text(session, 0, 1);
+    }
+    told_ns = virtual.now_ns;
+    run_for(LONG_NS);
+    for (uint64_t session = 2; session <= 4; session++) {
+        const or_draft_tree_t *other = tree_of(session, &at_ns);
+        together_ns = at_ns - told_ns;
+        assert_in_range(together_ns, alone_ns, alone_ns + PASS_NS);
+        assert_in_range(other->draft_us, tree.draft_us, tree.draft_us + PASS_US);
+        assert_int_equal(other->passes, tree.passes);
+        assert_int_equal(other->count, tree.count);
+        assert_memory_equal(other->tokens, tree.tokens, tree.count * sizeof *tree.tokens);
+        assert_memory_equal(other->back, tree.back, tree.count * sizeof *tree.back);
+    }
+    or_message_fini(&kept);
+}
+
+// Messages about a session that builds wait until it is done, and those behind them keep their order.
+static void what_comes_for_a_session_at_work_waits(void **state)
+{
+    (void)state;
+    open_session(1, 0);
+    open_session(2, 0);
+    tell_text(1, 0, 1);
+    run_for(PASS_NS / 2); // its first pass is under way
+    cancel(1);
+    tell_text(2, 0, 1);
+    tell_text(1, 0, 2);
+    run_for(LONG_NS);
+    assert_int_equal(inbox_count, 3);
+    assert_int_equal(inbox[0].type, OR_MSG_DRAFT_TREE);
+    assert_int_equal(inbox[0].session.value, 1);
+    assert_int_equal(inbox[1].type, OR_MSG_ERROR); // it is gone, as it was told
+    assert_int_equal(inbox[1].body.error.code, OR_WIRE_UNKNOWN_SESSION);
+    assert_int_equal(inbox[2].type, OR_MSG_DRAFT_TREE);
+    assert_int_equal(inbox[2].session.value, 2);
+}
+
+// A session that builds does not give its place to a new one.
+static void a_session_at_work_keeps_its_place(void **state)
+{
+    (void)state;
+    for (uint64_t session = 1; session <= 4; session++) {
+        open_session(session, 0);
+        tell_text(session, 0, 1);
+    }
+    run_for(PASS_NS / 2);
+    open_session(5, 0);
+    run_for(LONG_NS);
+    int64_t at_ns;
+    for (uint64_t session = 1; session <= 4; session++) {
+        assert_int_equal(tree_of(session, &at_ns)->count, NODES);
+    }
+    assert_int_equal(inbox_count, 5);
+    clear_inbox();
+    tell_text(1, 0, 2); // all four are still open
+    run_for(LONG_NS);
+    assert_int_equal(inbox[0].type, OR_MSG_DRAFT_TREE);
+}
+
+// Two texts of a page each and one page: they are written in turn, as they would be alone.
+static void sessions_at_work_without_pages_take_turns(void **state)
+{
+    (void)state;
+    int64_t at_ns;
+    open_session(1, 0);
+    open_session(2, 0);
+    for (uint64_t round = 1; round <= 3; round++) {
+        tell_text(1, 0, round);
+        tell_text(2, 0, round);
+        run_for(LONG_NS);
+        assert_int_equal(inbox_count, 2);
+        assert_int_equal(tree_of(1, &at_ns)->count, NODES);
+        assert_int_equal(tree_of(2, &at_ns)->count, NODES);
+        clear_inbox();
+    }
+}
+
+// ---- figures ----
+
 // Once a second, and what it says of its passes is what its trees say.
 static void it_tells_what_it_does(void **state)
 {
@@ -742,6 +852,11 @@ int main(void)
         OVER(a_round_begun_again_is_answered_whole),
         OVER(who_asks_again_is_told_all_again),
         OVER(a_session_opened_otherwise_is_another),
+        OVER(trees_of_several_sessions_share_their_passes),
+        OVER(what_comes_for_a_session_at_work_waits),
+        OVER(a_session_at_work_keeps_its_place),
+        cmocka_unit_test_setup_teardown(sessions_at_work_without_pages_take_turns, setup_one_page,
+                                        teardown),
         cmocka_unit_test_setup_teardown(it_tells_what_it_does, setup_telling, teardown),
         cmocka_unit_test_setup_teardown(who_is_silent_does_not_grow, setup_slow, teardown),
         OVER(a_due_tree_waits_for_one_pass_of_growing),

@@ -63,16 +63,13 @@ static void send_news(or_drafter_t *drafter, const or_dsession_t *session)
     }
 }
 
-void or_drafter_deliver(or_drafter_t *drafter)
+static void deliver(const or_job_t *job)
 {
-    or_dsession_t *session = drafter->worked;
-    drafter->worked = NULL;
-    if (session == NULL) {
-        return;
-    }
+    or_drafter_t *drafter = job->drafter;
+    or_dsession_t *session = job->session;
     const or_message_t reply = {
-        .type = OR_MSG_PSI_REPLY, .session = session->id, .body.psi_reply = drafter->reply};
-    switch (drafter->work) {
+        .type = OR_MSG_PSI_REPLY, .session = session->id, .body.psi_reply = job->reply};
+    switch (job->work) {
     case OR_WORK_TREE:
         if (or_dsession_tells_news(session)) {
             send_news(drafter, session);
@@ -92,14 +89,14 @@ void or_drafter_deliver(or_drafter_t *drafter)
 
 // ---- work ----
 
-// Return the session that gives its pages to `hungry`: the one not heard of for longest, sessions at rest first. NULL
+// Return the session that gives its pages to one at work: the one not heard of for longest, sessions at rest first. NULL
 // if none has any.
-static or_dsession_t *page_donor(or_drafter_t *drafter, const or_dsession_t *hungry)
+static or_dsession_t *page_donor(or_drafter_t *drafter)
 {
     or_dsession_t *donor = NULL;
     for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
         or_dsession_t *session = &drafter->sessions[i];
-        if (session->id.value == 0 || session == hungry || !or_dsession_holds_pages(session)) {
+        if (session->id.value == 0 || session->at_work || !or_dsession_holds_pages(session)) {
             continue;
         }
         bool rests = donor != NULL && donor->wanted && !session->wanted;
@@ -110,20 +107,6 @@ static or_dsession_t *page_donor(or_drafter_t *drafter, const or_dsession_t *hun
         }
     }
     return donor;
-}
-
-// Return the next session with a tree that is due or a question to answer.
-static or_dsession_t *next_due(or_drafter_t *drafter)
-{
-    for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
-        uint32_t at = (drafter->turn + i) % drafter->config.sessions_max;
-        const or_dsession_t *session = &drafter->sessions[at];
-        if (session->id.value != 0 && (session->wanted || or_dsession_is_asked(session))) {
-            drafter->turn = at + 1;
-            return &drafter->sessions[at];
-        }
-    }
-    return NULL;
 }
 
 // Return the session with the least grown tree, if no tree is due.
@@ -142,78 +125,134 @@ static or_dsession_t *next_to_grow(or_drafter_t *drafter)
     return least;
 }
 
-static or_status_t run(or_drafter_t *drafter, or_dsession_t *session)
+static or_status_t run(or_job_t *job)
 {
-    switch (drafter->work) {
+    or_dsession_t *session = job->session;
+    const or_dshared_t *shared = &job->drafter->shared;
+    switch (job->work) {
     case OR_WORK_TREE:
-        return or_dsession_draft(session, &drafter->shared);
+        return or_dsession_draft(session, shared);
     case OR_WORK_ANSWER:
-        return or_dsession_answer(session, &drafter->shared, &drafter->reply);
+        return or_dsession_answer(session, shared, &job->reply);
     default:
-        return or_dsession_grow(session, &drafter->shared);
+        return or_dsession_grow(session, shared);
     }
 }
 
 // Run the work. If the page pool is full, other sessions give theirs, which are computed again when their turn comes.
 // For growing no session gives any.
-static or_status_t run_with_pages(or_drafter_t *drafter, or_dsession_t *session)
+static or_status_t run_with_pages(or_job_t *job)
 {
-    or_status_t status = run(drafter, session);
-    while (status == OR_ERR_FULL && drafter->work != OR_WORK_GROWTH) {
-        or_dsession_t *donor = page_donor(drafter, session);
+    or_status_t status = run(job);
+    while (status == OR_ERR_FULL && job->work != OR_WORK_GROWTH) {
+        or_dsession_t *donor = page_donor(job->drafter);
         if (donor == NULL) {
             break;
         }
         or_dsession_drop_pages(donor);
-        status = run(drafter, session);
+        status = run(job);
     }
     return status;
 }
 
-// Account for the time since `started_ns`; slow passes take longer. The result is delivered when the time is over.
-static void take_time(or_drafter_t *drafter, or_dsession_t *session, uint64_t passes,
-                      int64_t started_ns)
+static void fail(or_drafter_t *drafter, or_dsession_t *session)
 {
-    uint64_t delay_us = passes * drafter->config.step_delay_us;
-    int64_t took_ns = or_clock_now(drafter->shared.clock) - started_ns;
-    drafter->passes += passes;
-    drafter->model_us += delay_us + (uint64_t)took_ns / 1000;
-    if (drafter->work == OR_WORK_TREE) {
-        session->draft_us += (uint32_t)delay_us;
-        or_dsession_took(session, passes);
+    or_log_of(OR_LOG_ERROR, (or_log_subject_t){.session = session->id.value}, "%s",
+              or_error_text());
+    or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_FAILED, 0, or_error_text());
+    or_dsession_close(session);
+}
+
+static void work_on(void *context)
+{
+    or_job_t *job = context;
+    or_drafter_t *drafter = job->drafter;
+    or_dsession_t *session = job->session;
+    uint64_t passes = or_dsession_passes(session);
+    or_status_t status = run_with_pages(job);
+    session->at_work = false;
+    if (status == OR_OK) {
+        if (job->work == OR_WORK_TREE) {
+            or_dsession_took(session, or_dsession_passes(session) - passes);
+        }
+        deliver(job);
+    } else if (status == OR_ERR_INVALID && job->work == OR_WORK_ANSWER) { // it made no sense
+        or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_INVALID, 0, or_error_text());
+    } else if (status != OR_ERR_FULL || or_together_count(drafter->together) == 1) {
+        fail(drafter, session);
+    } // else others at work have the pages: its turn comes again
+    job->session = NULL;
+}
+
+// Begin a work. Returns false if too many are under way.
+static bool begin(or_drafter_t *drafter, or_dsession_t *session, or_work_t work)
+{
+    or_job_t *job = drafter->jobs;
+    while (job->session != NULL) {
+        if (++job == drafter->jobs + OR_TOGETHER_MAX) {
+            return false;
+        }
     }
-    drafter->worked = session;
-    drafter->busy_until_ns =
-        or_clock_now(drafter->shared.clock) + (int64_t)delay_us * (OR_NS_PER_MS / 1000);
+    *job = (or_job_t){.drafter = drafter, .session = session, .work = work};
+    session->at_work = true;
+    if (or_together_begin(drafter->together, work_on, job) != OR_OK) { // no memory
+        job->session = NULL;
+        fail(drafter, session);
+    }
+    return true;
+}
+
+// Begin all trees that are due and answers, in turn if there are too many. Returns whether there was one.
+static bool begin_due(or_drafter_t *drafter)
+{
+    bool begun = false;
+    for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
+        uint32_t at = (drafter->turn + i) % drafter->config.sessions_max;
+        or_dsession_t *session = &drafter->sessions[at];
+        bool due = session->wanted || or_dsession_is_asked(session);
+        if (session->id.value == 0 || session->at_work || !due) {
+            continue;
+        }
+        if (!begin(drafter, session, session->wanted ? OR_WORK_TREE : OR_WORK_ANSWER)) {
+            drafter->turn = at;
+            break;
+        }
+        begun = true;
+    }
+    return begun;
+}
+
+// A pass of a growing tree has many rows already, so sessions take turns in it.
+static bool begin_growth(or_drafter_t *drafter)
+{
+    or_dsession_t *session = next_to_grow(drafter);
+    return session != NULL && begin(drafter, session, OR_WORK_GROWTH);
+}
+
+void or_drafter_read(or_drafter_t *drafter)
+{
+    int64_t started_ns = or_clock_now(drafter->shared.clock);
+    or_together_read(drafter->together);
+    drafter->model_us += (uint64_t)(or_clock_now(drafter->shared.clock) - started_ns) / 1000;
 }
 
 bool or_drafter_work(or_drafter_t *drafter)
 {
-    or_dsession_t *session = next_due(drafter);
-    if (session != NULL) {
-        drafter->work = session->wanted ? OR_WORK_TREE : OR_WORK_ANSWER;
-    } else {
-        session = next_to_grow(drafter);
-        drafter->work = OR_WORK_GROWTH;
+    const or_clock_t *clock = drafter->shared.clock;
+    int64_t started_ns = or_clock_now(clock);
+    bool begun = begin_due(drafter);
+    if (or_together_count(drafter->together) == 0) {
+        begun = begin_growth(drafter) || begun;
     }
-    if (session == NULL) {
+    if (!begun && or_together_count(drafter->together) == 0) {
         return false;
     }
-    uint64_t passes = or_dsession_passes(session);
-    int64_t started_ns = or_clock_now(drafter->shared.clock);
-    or_status_t status = run_with_pages(drafter, session);
-    if (status == OR_ERR_INVALID && drafter->work == OR_WORK_ANSWER) { // it made no sense
-        or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_INVALID, 0, or_error_text());
-    } else if (status != OR_OK) {
-        or_log_of(OR_LOG_ERROR, (or_log_subject_t){.session = session->id.value}, "%s",
-                  or_error_text());
-        or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_FAILED, 0, or_error_text());
-        or_dsession_close(session);
-    } else {
-        take_time(drafter, session, or_dsession_passes(session) - passes, started_ns);
-        if (drafter->config.step_delay_us == 0) {
-            or_drafter_deliver(drafter);
-        }
-    }
+    or_together_pass(drafter->together);
+    uint64_t passes = or_together_passes(drafter->together);
+    uint64_t delay_us = (passes - drafter->passes) * drafter->config.step_delay_us;
+    drafter->passes = passes;
+    int64_t now_ns = or_clock_now(clock);
+    drafter->model_us += delay_us + (uint64_t)(now_ns - started_ns) / 1000;
+    drafter->busy_until_ns = now_ns + (int64_t)delay_us * (OR_NS_PER_MS / 1000);
     return true;
 }

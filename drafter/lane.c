@@ -1,5 +1,7 @@
 #include "drafter/lane.h"
 
+#include "drafter/together.h"
+
 #define ROWS_MAX 64u // of one pass
 
 or_status_t or_lane_open(or_lane_t *lane, or_model_t *model, const or_vocab_t *vocab,
@@ -48,13 +50,14 @@ or_status_t or_lane_catch_up(or_lane_t *lane, const or_token_log_t *log, uint32_
             rows[i] =
                 (or_model_row_t){lane->kv, log->tokens[from + i], OR_KV_NO_SLOT, OR_KV_NO_SLOT};
         }
-        or_status_t status = or_model_forward(lane->model, rows, count);
+        uint32_t first;
+        or_status_t status = or_together_forward(lane->model, rows, count, &first);
         if (status != OR_OK) {
             return status;
         }
         lane->caught_up++;
         from += count;
-        *root_row = count - 1;
+        *root_row = first + count - 1;
     }
     return OR_OK;
 }

@@ -6,6 +6,7 @@
 #include "common/base/math/math.h"
 #include "common/base/parts.h"
 #include "drafter/build/builder_internal.h"
+#include "drafter/together.h"
 
 // Tokens believed e^8 times less than the best one are left out of lists and sums. At tau 0.6 they are some 6 percent
 // of the whole, about the same at every node, and nine tenths of the logarithms. At a large tau the drafter knows
@@ -226,10 +227,11 @@ static or_status_t expand_with_model(or_builder_t *builder, const uint32_t *gues
             builder->guesses[guesses[done + i]].slot = or_build_take_slot(builder);
             builder->rows[i] = row_of(builder, guesses[done + i]);
         }
-        or_status_t status = or_model_forward(builder->model, builder->rows, part);
+        uint32_t first;
+        or_status_t status = or_together_forward(builder->model, builder->rows, part, &first);
         if (status == OR_OK) {
             builder->passes++;
-            status = read_rows(builder, 0, guesses + done, part);
+            status = read_rows(builder, first, guesses + done, part);
         }
         if (status != OR_OK) {
             return status;
@@ -246,7 +248,7 @@ static or_status_t foresee_with_model(or_builder_t *builder, or_growth_t *growth
     }
     growth->sequence = builder->job->sequence;
     growth->contest = contest_at(builder, OR_BUILD_ROOT);
-    return or_model_grow(builder->model, growth, grown);
+    return or_together_grow(builder->model, growth, grown);
 }
 
 static or_status_t adopt_with_model(or_builder_t *builder, uint32_t guess,

@@ -15,6 +15,14 @@ void or_edge_init(or_edge_t *edge, or_link_t *link)
     *edge = (or_edge_t){.link = link};
 }
 
+void or_edge_fini(or_edge_t *edge)
+{
+    if (edge->holds) {
+        or_message_fini(&edge->held);
+    }
+    edge->holds = false;
+}
+
 void or_edge_send(or_edge_t *edge, const or_message_t *message)
 {
     if (or_link_send(edge->link, OR_PEER_HUB, message) != OR_OK) {
@@ -88,8 +96,24 @@ static void on_message(or_edge_t *edge, void (*take)(void *, const or_message_t 
     }
 }
 
+// Take the message that is held, if there is one. Returns false if it still has to wait.
+static bool take_held(or_edge_t *edge, void (*take)(void *, const or_message_t *), void *role)
+{
+    if (edge->holds && edge->must_wait(role, &edge->held)) {
+        return false;
+    }
+    if (edge->holds) {
+        take(role, &edge->held);
+    }
+    or_edge_fini(edge);
+    return true;
+}
+
 void or_edge_drain(or_edge_t *edge, void (*take)(void *, const or_message_t *), void *role)
 {
+    if (!take_held(edge, take, role)) {
+        return;
+    }
     for (int i = 0; i < MESSAGES_A_TURN; i++) {
         or_link_event_t event;
         or_peer_t from;
@@ -98,11 +122,15 @@ void or_edge_drain(or_edge_t *edge, void (*take)(void *, const or_message_t *), 
         if (or_link_receive(edge->link, &event, &from, &message) != OR_OK) {
             return;
         }
-        if (event == OR_LINK_MESSAGE) {
+        if (event != OR_LINK_MESSAGE) {
+            or_log(OR_LOG_WARN, "the coordinator is silent; calling it again");
+        } else if (edge->must_wait != NULL && edge->must_wait(role, &message)) {
+            edge->held = message;
+            edge->holds = true;
+            return;
+        } else {
             on_message(edge, take, role, &message, welcomed);
             or_message_fini(&message);
-        } else {
-            or_log(OR_LOG_WARN, "the coordinator is silent; calling it again");
         }
     }
 }

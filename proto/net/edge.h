@@ -25,9 +25,14 @@ typedef struct {
     int64_t report_due_ns;     // when the next Stats are sent; 0: none were yet
     int64_t warned_ns;         // the beginning of the minute in which these two count
     uint32_t warned, unwarned; // warnings that were written, and that were not
+    // Set by a role that cannot take every message at once; NULL: it can. See or_edge_drain.
+    bool (*must_wait)(const void *role, const or_message_t *message);
+    bool holds;
+    or_message_t held;
 } or_edge_t;
 
 void or_edge_init(or_edge_t *edge, or_link_t *link);
+void or_edge_fini(or_edge_t *edge);
 
 // Send a message, and ignore a failure: the coordinator asks again for what it misses.
 void or_edge_send(or_edge_t *edge, const or_message_t *message);
@@ -40,7 +45,8 @@ void or_edge_send_error(or_edge_t *edge, or_session_id_t session, uint64_t round
 void or_edge_warn(or_edge_t *edge, or_session_id_t session, const char *what, const char *why);
 
 // Handle a bounded number of waiting messages, so that a flood cannot starve the model. Greetings, refusals and
-// errors are handled here, messages about sessions in `take`.
+// errors are handled here, messages about sessions in `take`. One that must wait is kept, with all that come later,
+// for the next call.
 void or_edge_drain(or_edge_t *edge, void (*take)(void *role, const or_message_t *message),
                    void *role);
 
