@@ -71,13 +71,14 @@ static bool is_steered(const or_coordinator_t *c, const or_csession_t *session)
     return is_automatic(session) && !session->measured && c->worth.drafters > 0;
 }
 
-// A text that is measured goes drafted, whatever others have found of their methods; but on the target's CPUs its drafter rests
-// during a pass, as that of others does.
+// A text that is measured goes drafted, whatever others have found of their methods; but where drafters of others rest during a
+// pass its own does.
 static or_way_t way_of(or_coordinator_t *c, const or_csession_t *session, uint32_t texts,
                        int64_t now_ns)
 {
-    return session->measured ? or_worth_eager(&c->worth)
-                             : or_worth_way(&c->worth, session->id.value, texts, now_ns);
+    or_way_t way = session->measured ? or_worth_eager(&c->worth)
+                                     : or_worth_way(&c->worth, session->id.value, texts, now_ns);
+    return way == OR_WAY_AHEAD && or_worth_is_crowd(&c->worth, texts) ? OR_WAY_DRAFTED : way;
 }
 
 void or_budget_steer(or_coordinator_t *c, or_csession_t *session)
@@ -92,7 +93,8 @@ void or_budget_steer(or_coordinator_t *c, or_csession_t *session)
         or_policy_inherit(policy, earlier);
     }
     if (is_automatic(session) && c->worth.drafters > 0) {
-        or_policy_limit(policy, way_of(c, session, texts, now), texts, c->worth.shared);
+        or_policy_limit(policy, way_of(c, session, texts, now), texts,
+                        c->worth.shared || or_worth_is_crowd(&c->worth, texts));
     }
     session->budget.settled = first || policy->way == before;
     session->budget.epoch = c->worth.epoch;

@@ -1,4 +1,4 @@
-#include "coordinator/budget/worth.h"
+#include "coordinator/budget/worth_rows.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,6 +24,8 @@
 #define STAGE_FACTOR 4u      // then so many times more
 #define ALL UINT32_MAX
 #define HARMLESS 0.97     // of the speed of all, while some try it on CPUs of their own
+#define OWN_ROUNDS 2u     // of each that tries it in a crowd, which must show
+#define OWN_SPEED 0.6     // so much of others' speed: it also waits for others' passes
 #define BETTER 1.05       // a way that costs more is taken where it brings so much
 #define BETTER_PLAIN 1.02 // and plain decoding where it brings this
 #define CLEARLY 2.5       // faster than plain rounds seem to be: those are not tried at once
@@ -40,8 +42,7 @@
 // that over the root of their number. A try of guesses goes on until it is not, or for so many rounds, or half of its time.
 #define VARIES 0.7
 #define DOUBT_ROUNDS 32u
-#define EVIDENCE_MAX 65536u // more rounds change no weight
-#define INHERITED_PAUSE_NS (3 * OR_NS_PER_S)
+#define EVIDENCE_MAX 65536u        // more rounds change no weight
 #define FIRST_PAUSE_NS OR_NS_PER_S // before a crowd on the target's CPUs tries guesses first
 #define TRIAL_NS_MAX (2.0 * (double)OR_NS_PER_S) // or so many windows: then it has failed
 #define TRIAL_WINDOWS_MAX 10.0
@@ -57,60 +58,6 @@ void or_worth_place(or_worth_t *worth, uint32_t drafters, bool shared)
     }
     worth->shared = shared;
     worth->drafters = drafters;
-}
-
-// ---- rows ----
-
-uint32_t or_worth_row(uint32_t texts)
-{
-    double row = texts > 1 ? round(log2(texts)) : 0;
-    return row < OR_WORTH_ROWS ? (uint32_t)row : OR_WORTH_ROWS - 1;
-}
-
-static bool was_measured(const or_worth_row_t *row)
-{
-    return row->ways[row->way].speed > 0;
-}
-
-// The next row in which something was measured: fewer texts first.
-static const or_worth_row_t *neighbour(const or_worth_t *worth, uint32_t row)
-{
-    for (uint32_t i = row; i-- > 0;) {
-        if (was_measured(&worth->rows[i])) {
-            return &worth->rows[i];
-        }
-    }
-    for (uint32_t i = row + 1; i < OR_WORTH_ROWS; i++) {
-        if (was_measured(&worth->rows[i])) {
-            return &worth->rows[i];
-        }
-    }
-    return NULL;
-}
-
-or_way_t or_worth_eager(const or_worth_t *worth)
-{
-    return worth->shared ? OR_WAY_DRAFTED : OR_WAY_AHEAD;
-}
-
-// A single text begins with guesses: it is short, and they are what it came for. Several on the target's CPUs do not,
-// unless more were faster with them: what paid for fewer says nothing.
-static or_worth_row_t *find_row(or_worth_t *worth, uint32_t at, int64_t now_ns)
-{
-    or_worth_row_t *row = &worth->rows[at];
-    if (row->known) {
-        return row;
-    }
-    const or_worth_row_t *other = neighbour(worth, at);
-    bool crowd = at > 0 && worth->shared;
-    bool follows = other != NULL && (!crowd || other->way == OR_WAY_PLAIN || other > row);
-    bool later = at > 0 && other != NULL && other->way == OR_WAY_PLAIN;
-    row->known = true;
-    row->way = follows ? other->way : crowd ? OR_WAY_PLAIN : or_worth_eager(worth);
-    for (int way = 0; way < OR_WAYS; way++) {
-        row->ways[way].try_ns = later ? now_ns + INHERITED_PAUSE_NS : 0;
-    }
-    return row;
 }
 
 // ---- windows ----
@@ -142,6 +89,16 @@ static bool is_measured(const or_worth_sum_t *sum, uint32_t texts, int64_t now_n
 
 // ---- tries ----
 
+// Return the place of this text among those that try; their number if it is none of them.
+static uint32_t find_trier(const or_worth_t *worth, uint64_t session)
+{
+    uint32_t at = 0;
+    while (at < worth->trial.count && worth->trial.sessions[at] != session) {
+        at++;
+    }
+    return at;
+}
+
 static void change(or_worth_t *worth)
 {
     worth->epoch++;
@@ -155,7 +112,7 @@ static void begin_stage(or_worth_t *worth, uint32_t most, int64_t now_ns)
 {
     worth->trial.stage_ns = now_ns;
     worth->trial.most = most > OR_WORTH_FEW ? ALL : most;
-    worth->trial.sum = (or_worth_sum_t){0};
+    worth->trial.sum = worth->trial.own = (or_worth_sum_t){0};
     change(worth);
 }
 
@@ -269,7 +226,12 @@ static void judge_trial(or_worth_t *worth, uint32_t texts, int64_t now_ns)
         return;
     }
     if (part) {
-        if (ratio >= enough(worth, texts)) {
+        bool crowd = or_worth_is_crowd(worth, texts);
+        if (crowd && worth->trial.own.rounds < OWN_ROUNDS * worth->trial.most) {
+            return; // others' passes are over sooner
+        }
+        bool slow = crowd && speed_of(&worth->trial.own) < OWN_SPEED * row->ways[row->way].speed;
+        if (ratio >= enough(worth, texts) && !slow) {
             uint32_t more = worth->trial.most * STAGE_FACTOR;
             begin_stage(worth, more < texts ? more : ALL, now_ns);
         } else {
@@ -434,17 +396,20 @@ void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t c
         return;
     }
     if (round->plain && round->texts == 1) {
-        hear_plain(find_row(worth, at, now_ns), round, now_ns);
+        hear_plain(or_worth_find_row(worth, at, now_ns), round, now_ns);
         return;
     }
     if (worth->trial.on) {
         if (at == worth->trial.row) {
             add(&worth->trial.sum, round, now_ns);
+            if (find_trier(worth, round->session) < worth->trial.count) {
+                add(&worth->trial.own, round, now_ns);
+            }
             judge_trial(worth, round->texts, now_ns);
         }
         return;
     }
-    or_worth_row_t *row = find_row(worth, at, now_ns);
+    or_worth_row_t *row = or_worth_find_row(worth, at, now_ns);
     add(&row->now, round, now_ns);
     if (is_measured(&row->now, round->texts, now_ns) || is_hopeless(row, round)) {
         end_window(worth, row, round, now_ns);
@@ -454,13 +419,8 @@ void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t c
 // Is this one of the texts that try? Whoever comes first may.
 static bool tries(or_worth_t *worth, uint64_t session)
 {
-    if (worth->trial.most == ALL) {
+    if (worth->trial.most == ALL || find_trier(worth, session) < worth->trial.count) {
         return true;
-    }
-    for (uint32_t i = 0; i < worth->trial.count; i++) {
-        if (worth->trial.sessions[i] == session) {
-            return true;
-        }
     }
     bool room = worth->trial.count < worth->trial.most;
     if (room) {
@@ -473,27 +433,26 @@ or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64
 {
     const int64_t now_ns = work_time(worth, clock_ns);
     uint32_t at = or_worth_row(texts);
-    or_worth_row_t *row = find_row(worth, at, now_ns);
+    or_worth_row_t *row = or_worth_find_row(worth, at, now_ns);
     if (!worth->trial.on) {
-        return row->way;
+        return or_worth_way_of(worth, row, texts);
     }
     int64_t end_ns = or_reading_end(&worth->reading, now_ns);
     if ((double)(end_ns - worth->trial.stage_ns) >
         try_ns_max(worth)) { // nothing came, or texts have left
         fail(worth, texts, end_ns);
-        return row->way;
+        return or_worth_way_of(worth, row, texts);
     }
-    return at == worth->trial.row && tries(worth, session) ? worth->trial.way : row->way;
+    return at == worth->trial.row && tries(worth, session) ? worth->trial.way
+                                                           : or_worth_way_of(worth, row, texts);
 }
 
 void or_worth_ended(or_worth_t *worth, uint64_t session, uint32_t texts, int64_t clock_ns)
 {
     worth->idle.since_ns =
         texts == 0 && worth->idle.since_ns == 0 ? clock_ns : worth->idle.since_ns;
-    for (uint32_t i = 0; i < worth->trial.count; i++) {
-        if (worth->trial.sessions[i] == session) {
-            worth->trial.sessions[i] = worth->trial.sessions[--worth->trial.count];
-            return;
-        }
+    uint32_t at = find_trier(worth, session);
+    if (at < worth->trial.count) {
+        worth->trial.sessions[at] = worth->trial.sessions[--worth->trial.count];
     }
 }

@@ -17,16 +17,20 @@ void or_worth_explain(const or_worth_t *worth, uint32_t texts, char *text, size_
         }
     }
     // Drafters on CPUs of their own harm no other text, so each text's own figures may say that they do not pay (policy.h).
-    const char *whose = row->way == OR_WAY_PLAIN || worth->shared ? "" : ", for texts that gain";
+    // In a crowd each text waits for its guesses.
+    bool crowd = or_worth_is_crowd(worth, texts);
+    or_way_t shown = crowd && row->way == OR_WAY_AHEAD ? OR_WAY_DRAFTED : row->way;
+    bool apart = row->way != OR_WAY_PLAIN && !worth->shared && !crowd;
+    const char *whose = apart ? ", for texts that gain" : "";
     if (worth->drafters == 0) {
         snprintf(text, capacity, "look-up or plain decoding: no drafter is here");
     } else if (!row->known) {
         snprintf(text, capacity, "unknown: nothing was measured yet with %u texts at a time",
                  texts);
     } else if (other == NULL || best <= 0) {
-        snprintf(text, capacity, "%s%s: nothing else was measured yet", names[row->way], whose);
+        snprintf(text, capacity, "%s%s: nothing else was measured yet", names[shown], whose);
     } else {
         snprintf(text, capacity, "%s%s: %.0f tokens/s with %u texts at a time, %s %.0f",
-                 names[row->way], whose, best, texts, other, rate);
+                 names[shown], whose, best, texts, other, rate);
     }
 }

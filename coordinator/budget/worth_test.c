@@ -894,6 +894,79 @@ static void without_drafters_nothing_is_tried(void **state)
     assert_int_equal(or_worth_way(&worth, 1, 8, OR_NS_PER_S), OR_WAY_AHEAD);
 }
 
+// ---- crowds, with drafters elsewhere ----
+
+#define CROWD_PASS_NS (40 * OR_NS_PER_MS)
+
+// Let 64 texts go plainly, a pass of theirs takes 40 ms, until all of them might try guesses; a round of those that do takes
+// `passes` of the others and brings 2 tokens. Return the most texts that tried, in 4 s.
+static uint32_t most_that_try(uint32_t passes)
+{
+    or_worth_t worth = {0};
+    int64_t now = OR_NS_PER_S;
+    uint32_t most = 0, begun[TEXTS_MAX] = {0};
+    or_way_t before[TEXTS_MAX] = {0};
+    uint64_t epochs[TEXTS_MAX] = {0};
+    or_worth_place(&worth, 1, false);
+    (void)or_worth_way(&worth, 1, 64, now);
+    or_worth_row_t *row = &worth.rows[or_worth_row(64)];
+    row->way = OR_WAY_PLAIN;
+    row->ways[OR_WAY_AHEAD].try_ns = now + OR_NS_PER_S / 2;
+    for (uint32_t pass = 1; pass <= 100; pass++, now += CROWD_PASS_NS) {
+        for (uint32_t i = 0; i < TEXTS_MAX; i++) {
+            uint32_t took = pass - begun[i];
+            if (before[i] != OR_WAY_PLAIN && took < passes) {
+                continue; // its guesses are on their way
+            }
+            const or_worth_round_t round = {.session = i + 1,
+                                            .epoch = epochs[i],
+                                            .texts = 64,
+                                            .steered = true,
+                                            .settled = true,
+                                            .may_ahead = true,
+                                            .tokens = before[i] != OR_WAY_PLAIN ? 2 : 1,
+                                            .time_ns = (double)(took * CROWD_PASS_NS)};
+            or_worth_judged(&worth, &round, now);
+            before[i] = or_worth_way(&worth, i + 1, 64, now);
+            epochs[i] = worth.epoch;
+            begun[i] = pass;
+        }
+        uint32_t now_try = 0;
+        for (uint32_t i = 0; i < TEXTS_MAX; i++) {
+            now_try += before[i] != OR_WAY_PLAIN;
+        }
+        most = now_try > most ? now_try : most;
+    }
+    return most;
+}
+
+// Others' passes are over before a distant drafter has answered once, and do not show what its guesses cost.
+static void those_of_a_crowd_that_try_must_show_it(void **state)
+{
+    (void)state;
+    assert_int_equal(most_that_try(6), 1);
+    assert_int_equal(most_that_try(2), TEXTS_MAX);
+}
+
+// While all texts of a crowd end and others begin there are a few for a moment.
+static void a_crowd_goes_as_other_crowds_do(void **state)
+{
+    (void)state;
+    or_worth_t worth = {0};
+    or_worth_place(&worth, 1, false);
+    for (uint32_t texts = 1; texts <= 64; texts++) { // so they began
+        assert_int_equal(or_worth_way(&worth, texts, texts, OR_NS_PER_S), OR_WAY_AHEAD);
+    }
+    or_worth_row_t *row = &worth.rows[or_worth_row(64)];
+    row->way = OR_WAY_PLAIN;
+    row->ways[OR_WAY_PLAIN].speed = 1e-9;
+    assert_int_equal(or_worth_way(&worth, 1, 32, OR_NS_PER_S), OR_WAY_PLAIN);
+    assert_int_equal(or_worth_way(&worth, 1, 16, OR_NS_PER_S), OR_WAY_AHEAD);
+    or_worth_row_t *fewer = &worth.rows[or_worth_row(32)];
+    fewer->ways[OR_WAY_AHEAD].speed = 2e-9; // measured now
+    assert_int_equal(or_worth_way(&worth, 1, 32, OR_NS_PER_S), OR_WAY_AHEAD);
+}
+
 static void the_choice_is_explained(void **state)
 {
     (void)state;
@@ -912,6 +985,9 @@ static void the_choice_is_explained(void **state)
     or_worth_explain(&crowd.worth, 16, text, sizeof text);
     assert_string_equal(text,
                         "guesses made ahead, for texts that gain: nothing else was measured yet");
+    (void)or_worth_way(&crowd.worth, 1, 64, OR_NS_PER_S);
+    or_worth_explain(&crowd.worth, 64, text, sizeof text); // each waits for its own
+    assert_string_equal(text, "guesses: nothing else was measured yet");
 }
 
 int main(void)
@@ -944,6 +1020,8 @@ int main(void)
         cmocka_unit_test(rows_learn_from_their_neighbours),
         cmocka_unit_test(more_texts_begin_plainly),
         cmocka_unit_test(without_drafters_nothing_is_tried),
+        cmocka_unit_test(those_of_a_crowd_that_try_must_show_it),
+        cmocka_unit_test(a_crowd_goes_as_other_crowds_do),
         cmocka_unit_test(the_choice_is_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
