@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Outrider beside ik_llama.cpp: single steps, trees and prefill of the same files, on the same threads, by turns.
+"""Outrider beside llama.cpp and its kin: single steps, trees and prefill of the same files, on the same threads, by turns.
 
-    compare.py --peer ik_llama.cpp/build/bin MODEL.gguf ...
+    compare.py --peer ik_llama.cpp/build/bin --peer llama.cpp/build/bin MODEL.gguf ...
 
 Each turn runs, one after the other, `outrider bench step` and the peer's `llama-bench` for each kind of pass, with each of its --peer-options; the
-figures are medians over the turns, with the least and the most. Of the peer the options count that have the least median. Mainline llama.cpp's
-`llama-bench` does as well: --peer may be given several times. Our tree steps compute the logits of all their rows, the peer's batches those of the last only. Not a test: it takes
-minutes, and says nothing on a machine that is busy. tests/peer/README.md says how to make the files.
+figures are medians over the turns, with the least and the most. Of each peer the options count that have the least median; options that it does not
+know are left out. Our tree steps compute the logits of all their rows, a peer's batches those of the last only. Not a test: it takes minutes, and says
+nothing on a machine that is busy. tests/peer/README.md says how to make the files.
 """
 import argparse
 import os
@@ -41,9 +41,25 @@ def peers(options, folder, more, model, words):
     return 1e-6 * median(line["samples_ns"]) / max(line["n_gen"], 1)
 
 
+def known_options(options, model):
+    """Every peer's folder with each of the options that it takes."""
+    known = []
+    for folder, more in product(options.peer, options.peer_options):
+        try:
+            run_peer([folder / "llama-bench", "-m", model, "-r", 1, "-o", "json", "-p", 0, "-n", 1, *more.split()])
+            known.append((folder, more))
+        except SystemExit as error:
+            say(f"{folder} does not run with '{more}': {str(error).splitlines()[-1]}")
+    for folder in options.peer:
+        if all(each != folder for each, _ in known):
+            raise SystemExit(f"{folder} runs with none of the options")
+    return known
+
+
 def measure(options, model):
-    """Of each kind our milliseconds, and the peer's by folder and options; each a list over turns."""
-    times = {kind: ([], {each: [] for each in product(options.peer, options.peer_options)}) for kind in options.kinds}
+    """Of each kind our milliseconds, and the peers' by folder and options; each a list over turns."""
+    known = known_options(options, model)
+    times = {kind: ([], {each: [] for each in known}) for kind in options.kinds}
     for turn in range(options.turns):
         for kind in options.kinds:
             mine, key, theirs, _ = KINDS[kind]
@@ -55,6 +71,11 @@ def measure(options, model):
     return times
 
 
+def name_of(folder):
+    """The checkout's name: its programs lie in build/bin."""
+    return folder.parent.parent.name if folder.parts[-2:] == ("build", "bin") else str(folder)
+
+
 def spread(found):
     return f"{median(found):.1f} ({min(found):.1f} to {max(found):.1f})"
 
@@ -62,11 +83,12 @@ def spread(found):
 def report(options, model, times):
     rows = []
     for kind, (mine, theirs) in times.items():
-        (folder, more), best = min(theirs.items(), key=lambda each: median(each[1]))
-        name = " ".join([str(folder)] * (len(options.peer) > 1) + [more or "no options"])
-        ratio, ratio_of_bests = median(best) / median(mine), min(best) / min(mine)
         goal = KINDS[kind][3]
-        rows.append([kind, spread(mine), spread(best), name, f"{ratio:.2f}", f"{ratio_of_bests:.2f}", f"{goal:.2f}", "yes" if ratio >= goal else "no"])
+        for peer in options.peer:
+            (_, more), best = min((each for each in theirs.items() if each[0][0] == peer), key=lambda each: median(each[1]))
+            name = " ".join([name_of(peer)] * (len(options.peer) > 1) + [more or "no options"])
+            ratio, ratio_of_bests = median(best) / median(mine), min(best) / min(mine)
+            rows.append([kind, spread(mine), spread(best), name, f"{ratio:.2f}", f"{ratio_of_bests:.2f}", f"{goal:.2f}", "yes" if ratio >= goal else "no"])
     print(f"{model.name}, {model.stat().st_size / 1e9:.2f} GB, {processor()}, {options.threads} threads, medians of {options.turns} (least to most)\n")
     print_table(["pass", "ours, ms", "peer's best, ms", "with", "peer / ours", "of the bests", "asked", "met"], rows)
 

@@ -31,8 +31,8 @@ FIXED = [("--draft-policy", "fixed", "--draft-nodes", nodes, "--draft-ahead", ah
 FIXED.append(("--draft-policy", "fixed", "--draft-method", "ngram"))
 
 
-def cells_of(target):
-    """Return the options of each cell by its name."""
+def cells_of(target, wide):
+    """Return the options of each cell by its name. `wide`: a target and a draft model of a large vocabulary, or None."""
     big, pair = ("-m", target, "-md", DRAFT), ("-m", TARGET, "-md", DRAFT)
     cells = {}
     for sessions in (1, 4, 16, 64):
@@ -50,6 +50,9 @@ def cells_of(target):
         "300M, a drafter of another vocabulary": ("-m", target, "-md", OTHER_VOCABULARY, "--sessions", 1),
         "300M, a drafter of another vocabulary, 4 sessions": ("-m", target, "-md", OTHER_VOCABULARY, "--sessions", 4),
     }
+    if wide:
+        for sessions in (1, 4):
+            cells[f"128k tokens, {sessions} sessions"] = ("-m", wide[0], "-md", wide[1], "--sessions", sessions)
     return cells
 
 
@@ -97,25 +100,27 @@ def row_of(name, found):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", type=absolute, required=True, metavar="FILE", help="the demonstration target, inflated to 300M")
+    parser.add_argument("--wide", type=absolute, nargs=2, metavar=("TARGET", "DRAFT"), help="models of a large vocabulary, for two more cells")
     parser.add_argument("--outrider", type=Path, default=ROOT / "build/release/bin/outrider", metavar="FILE", help="default: %(default)s")
     parser.add_argument("--cells", nargs="*", metavar="NAME", help="those to be measured; default: all")
     parser.add_argument("--seconds", type=int, default=6, metavar="S", help="of each run; default: %(default)s")
     parser.add_argument("--first-seconds", type=int, default=3, metavar="S", help="of each run of the first turn; default: %(default)s")
     parser.add_argument("--turns", type=int, default=5, metavar="N", help="default: %(default)s")
     options = parser.parse_args()
-    for file in (options.outrider, options.target):
+    for file in (options.outrider, options.target, *(options.wide or ())):
         if not os.access(file, os.R_OK):
             parser.error(f"{file} cannot be read")
-    unknown = set(options.cells or ()) - set(cells_of(options.target))
+    cells = cells_of(options.target, options.wide)
+    unknown = set(options.cells or ()) - set(cells)
     if unknown:
-        parser.error(f"no cell is named {' or '.join(sorted(unknown))}; they are: {'; '.join(cells_of(options.target))}")
+        parser.error(f"no cell is named {' or '.join(sorted(unknown))}; they are: {'; '.join(cells)}")
     return options
 
 
 def main():
     options = parse()
     rows = []
-    for name, cell in cells_of(options.target).items():
+    for name, cell in cells_of(options.target, options.wide).items():
         if options.cells is None or name in options.cells:
             say(name)
             rows.append(row_of(name, measure(options, cell)))
