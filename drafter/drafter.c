@@ -53,12 +53,15 @@ static or_dsession_t *find(const or_drafter_t *drafter, or_session_id_t id)
     return NULL;
 }
 
-// Return true if the message is about a session that must stay as it is.
+// Return true if the message is about a session that must stay as it is. A coordinator that has waited for long repeats its
+// prefix: that is no reason to let others wait.
 static bool must_wait(const void *role, const or_message_t *message)
 {
     const or_dsession_t *session =
         message->session.value != 0 ? find(role, message->session) : NULL;
-    return session != NULL && session->at_work;
+    bool repeats = session != NULL && message->type == OR_MSG_PREFIX &&
+                   or_dsession_repeats(session, &message->body.prefix);
+    return session != NULL && session->at_work && !repeats;
 }
 
 or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *model,

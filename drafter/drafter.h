@@ -35,8 +35,8 @@ typedef struct {
     // Further draft models, for method multi (session.h). Borrowed.
     or_model_t *const *more_models;
     uint32_t more_count;
-    // A delay of every pass of a draft model: a slow drafter, for laboratories. The results of a pass are used, and
-    // messages are handled, only after it.
+    // A delay of every pass of a draft model: a slow drafter, for laboratories. On a CPU the results of a pass are used,
+    // and messages are handled, only after it.
     uint32_t step_delay_us;
     uint32_t stats_ms; // how often Stats are sent; 0: never
 } or_drafter_config_t;
@@ -51,7 +51,7 @@ or_status_t or_drafter_create(const or_drafter_config_t *config, or_model_t *mod
                               or_drafter_t **drafter_p);
 void or_drafter_destroy(or_drafter_t **drafter_p);
 
-// Handle the waiting messages and run at most one pass. Returns when to come back at the latest: now, if more work
+// Handle the waiting messages and run a pass for all that build; if it fails one for each. Returns when to come back at the latest: now, if more work
 // waits.
 int64_t or_drafter_turn(or_drafter_t *drafter);
 

@@ -219,6 +219,12 @@ static int setup_one_page(void **state)
     return setup_with_pages(1);
 }
 
+static int setup_eight_pages(void **state)
+{
+    (void)state;
+    return setup_with_pages(8);
+}
+
 static int setup_two_pages(void **state)
 {
     (void)state;
@@ -808,6 +814,49 @@ static void sessions_at_work_without_pages_take_turns(void **state)
     }
 }
 
+// Two texts that each need nearly all pages, at the same pace: each could take the other's for ever.
+static void sessions_that_need_nearly_all_pages_take_turns(void **state)
+{
+    (void)state;
+    int64_t at_ns;
+    while (length < TEXT_MAX - 32) {
+        text[length] = 1 + 7 * (length % 90);
+        length++;
+    }
+    open_session(1, 0);
+    open_session(2, 0);
+    for (uint64_t round = 1; round <= 3; round++) {
+        tell_text(1, 0, round);
+        tell_text(2, 0, round);
+        run_for(LONG_NS);
+        assert_int_equal(inbox_count, 2);
+        assert_true(tree_of(1, &at_ns)->count > 0);
+        assert_true(tree_of(2, &at_ns)->count > 0);
+        clear_inbox();
+    }
+}
+
+// A coordinator that has waited for long repeats what it said. Others' messages behind that do not wait.
+static void a_repeated_prefix_holds_up_nobody(void **state)
+{
+    (void)state;
+    int64_t at_ns;
+    open_session(1, 0);
+    open_session(2, 0);
+    tell_text(1, 0, 1);
+    run_for(PASS_NS / 2);
+    tell_text(1, 0, 1);
+    tell_text(2, 0, 1);
+    int64_t told_ns = virtual.now_ns;
+    run_for(LONG_NS);
+    assert_int_equal(inbox_count, 2);
+    const or_draft_tree_t *first = tree_of(1, &at_ns);
+    const or_draft_tree_t *second = tree_of(2, &at_ns);
+    assert_true(at_ns - told_ns <= (int64_t)(second->passes + 1) * PASS_NS);
+    assert_int_equal(first->count, second->count);
+    assert_memory_equal(first->tokens, second->tokens, first->count * sizeof *first->tokens);
+}
+
 // ---- figures ----
 
 // Once a second, and what it says of its passes is what its trees say.
@@ -857,6 +906,9 @@ int main(void)
         OVER(a_session_at_work_keeps_its_place),
         cmocka_unit_test_setup_teardown(sessions_at_work_without_pages_take_turns, setup_one_page,
                                         teardown),
+        cmocka_unit_test_setup_teardown(sessions_that_need_nearly_all_pages_take_turns,
+                                        setup_eight_pages, teardown),
+        OVER(a_repeated_prefix_holds_up_nobody),
         cmocka_unit_test_setup_teardown(it_tells_what_it_does, setup_telling, teardown),
         cmocka_unit_test_setup_teardown(who_is_silent_does_not_grow, setup_slow, teardown),
         OVER(a_due_tree_waits_for_one_pass_of_growing),

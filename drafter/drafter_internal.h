@@ -32,6 +32,7 @@ struct or_drafter {
     int64_t saved_ns; // when they were last saved or read
     or_together_t *together;
     or_job_t jobs[OR_TOGETHER_MAX];
+    or_session_id_t hungry; // found no pages beside others, and is built alone next; 0: none
     int64_t
         busy_until_ns; // the end of a delayed pass. Until then nothing is read and no message handled
     uint64_t model_us, passes; // the models' time so far, and their passes until the last delay

@@ -1,4 +1,4 @@
-// The work of a drafter when no message waits: trees that are due, answers, and growing trees.
+// The work of a drafter: trees that are due, answers, and growing trees.
 #include "common/base/log/log.h"
 #include "drafter/drafter_internal.h"
 
@@ -163,6 +163,15 @@ static void fail(or_drafter_t *drafter, or_dsession_t *session)
     or_dsession_close(session);
 }
 
+// Others at work have the pages. Those finish, and then this one is built alone: all that were to be built at once could
+// take each other's pages for ever.
+static void starve(or_drafter_t *drafter, const or_dsession_t *session)
+{
+    if (drafter->hungry.value == 0) {
+        drafter->hungry = session->id;
+    }
+}
+
 static void work_on(void *context)
 {
     or_job_t *job = context;
@@ -171,6 +180,9 @@ static void work_on(void *context)
     uint64_t passes = or_dsession_passes(session);
     or_status_t status = run_with_pages(job);
     session->at_work = false;
+    if (or_together_count(drafter->together) == 1) {
+        drafter->hungry = (or_session_id_t){0}; // it was this one
+    }
     if (status == OR_OK) {
         if (job->work == OR_WORK_TREE) {
             or_dsession_took(session, or_dsession_passes(session) - passes);
@@ -178,13 +190,15 @@ static void work_on(void *context)
         deliver(job);
     } else if (status == OR_ERR_INVALID && job->work == OR_WORK_ANSWER) { // it made no sense
         or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_INVALID, 0, or_error_text());
-    } else if (status != OR_ERR_FULL || or_together_count(drafter->together) == 1) {
+    } else if (status == OR_ERR_FULL && or_together_count(drafter->together) > 1) {
+        starve(drafter, session);
+    } else {
         fail(drafter, session);
-    } // else others at work have the pages: its turn comes again
+    }
     job->session = NULL;
 }
 
-// Begin a work. Returns false if too many are under way.
+// Begin a work. Returns false if too many are under way, or there is no memory for one more.
 static bool begin(or_drafter_t *drafter, or_dsession_t *session, or_work_t work)
 {
     or_job_t *job = drafter->jobs;
@@ -195,22 +209,47 @@ static bool begin(or_drafter_t *drafter, or_dsession_t *session, or_work_t work)
     }
     *job = (or_job_t){.drafter = drafter, .session = session, .work = work};
     session->at_work = true;
-    if (or_together_begin(drafter->together, work_on, job) != OR_OK) { // no memory
-        job->session = NULL;
-        fail(drafter, session);
+    if (or_together_begin(drafter->together, work_on, job) == OR_OK) {
+        return true;
     }
+    job->session = NULL;
+    session->at_work = false;
+    if (or_together_count(drafter->together) > 0) {
+        return false;
+    }
+    fail(drafter, session);
     return true;
+}
+
+static bool is_due(const or_drafter_t *drafter, const or_dsession_t *session)
+{
+    bool due = session->wanted || or_dsession_is_asked(session);
+    bool waits = drafter->hungry.value != 0 && drafter->hungry.value != session->id.value;
+    return session->id.value != 0 && !session->at_work && due && !waits;
+}
+
+// The session that is to be built alone may have been closed since.
+static void check_hungry(or_drafter_t *drafter)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
+        found = found || is_due(drafter, &drafter->sessions[i]);
+    }
+    drafter->hungry.value = found ? drafter->hungry.value : 0;
 }
 
 // Begin all trees that are due and answers, in turn if there are too many. Returns whether there was one.
 static bool begin_due(or_drafter_t *drafter)
 {
     bool begun = false;
+    if (drafter->hungry.value != 0 && or_together_count(drafter->together) > 0) {
+        return false;
+    }
+    check_hungry(drafter);
     for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
         uint32_t at = (drafter->turn + i) % drafter->config.sessions_max;
         or_dsession_t *session = &drafter->sessions[at];
-        bool due = session->wanted || or_dsession_is_asked(session);
-        if (session->id.value == 0 || session->at_work || !due) {
+        if (!is_due(drafter, session)) {
             continue;
         }
         if (!begin(drafter, session, session->wanted ? OR_WORK_TREE : OR_WORK_ANSWER)) {

@@ -97,6 +97,9 @@ void or_dsession_drop_pages(or_dsession_t *session);
 or_status_t or_dsession_prefix(or_dsession_t *session, const or_dshared_t *shared,
                                const or_prefix_t *prefix, bool *again);
 
+// Return true if the prefix is the text, in all that it says, for which a tree is due: to take it changes nothing.
+bool or_dsession_repeats(const or_dsession_t *session, const or_prefix_t *prefix);
+
 // Take a verdict: keep the accepted nodes' K and V, learn, move to the next round. Old verdicts are
 // ignored. OR_ERR_MISMATCH if it does not fit what we hold; nothing has changed then.
 or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shared,

@@ -139,6 +139,17 @@ static void take_budget(or_dsession_t *session, uint32_t nodes, uint32_t depth, 
     session->ahead = ahead > 0 && ahead - 1 < most->draft_ahead ? ahead - 1 : most->draft_ahead;
 }
 
+bool or_dsession_repeats(const or_dsession_t *session, const or_prefix_t *prefix)
+{
+    uint32_t place_at = prefix->placed ? session->log.length : session->terms.open.prompt_length;
+    uint32_t byte_offset = prefix->placed ? prefix->byte_offset : 0;
+    uint32_t zero_width = prefix->placed ? prefix->zero_width : 0;
+    return session->wanted && prefix->round == session->round &&
+           (uint64_t)prefix->start + prefix->count == session->log.length &&
+           prefix->hash == session->log.hash && session->place_at == place_at &&
+           session->place.byte_offset == byte_offset && session->place.zero_width == zero_width;
+}
+
 or_status_t or_dsession_prefix(or_dsession_t *session, const or_dshared_t *shared,
                                const or_prefix_t *prefix, bool *again)
 {

@@ -6,9 +6,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-// Pages of a stack take memory once they are touched. Building a tree touches less than 64 KiB, with sanitizers several
-// times as much.
-#define STACK_BYTES (1u << 20)
+// As much as a thread's: pages take memory once they are touched, which is some 64 KiB where a tree is built.
+#define STACK_BYTES (8u << 20)
 
 #ifdef __has_feature // clang
 #define HAS_FEATURE(name) __has_feature(name)
@@ -129,7 +128,7 @@ or_status_t or_coroutine_create(or_coroutine_t **coroutine_p)
     }
     coroutine->guard_bytes = (size_t)sysconf(_SC_PAGESIZE);
     void *memory = mmap(NULL, coroutine->guard_bytes + STACK_BYTES, PROT_NONE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (memory == MAP_FAILED) {
         free(coroutine);
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a coroutine's stack");

@@ -93,6 +93,7 @@ void or_budget_steer(or_coordinator_t *c, or_csession_t *session)
         or_policy_inherit(policy, earlier);
     }
     if (is_automatic(session) && c->worth.drafters > 0) {
+        policy->apart = !c->worth.shared;
         or_policy_limit(policy, way_of(c, session, texts, now), texts,
                         c->worth.shared || or_worth_is_crowd(&c->worth, texts));
     }

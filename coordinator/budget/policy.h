@@ -36,6 +36,11 @@ typedef enum {
     OR_WAYS
 } or_way_t;
 
+// From so many texts at a time a text waits for its guesses, as all do. One that went on without them would miss the pass of
+// the others, and they its. So all together measure whether guesses pay, and drafters elsewhere rest during a pass, too. It is
+// where a row of worth.h begins.
+#define OR_POLICY_CROWD 23u
+
 typedef struct {
     or_draft_policy_t kind;
     or_budget_t most;  // what the request asked for
@@ -60,6 +65,7 @@ typedef struct or_policy {
     or_policy_terms_of_session_t session;
     or_way_t way;
     bool decided;
+    bool apart;          // drafters compute elsewhere; the owner sets it
     bool told;           // it has been limited
     uint32_t most_ahead; // of what the request asked for
     or_budget_t budget;

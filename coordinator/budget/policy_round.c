@@ -147,7 +147,8 @@ static or_policy_choice_t choose_whole(or_policy_t *policy, const or_policy_stat
         or_policy_tokens(policy, nodes) / (wait_ns + or_policy_round_ns(policy, nodes));
     double go_rate = or_policy_tokens(policy, ready) / or_policy_round_ns(policy, ready);
     bool overdue = wait_ns > answer_ns + (double)PATIENCE_NS;
-    if (overdue || (policy->try_until <= policy->rounds && wait_rate < go_rate)) {
+    bool hurried = !policy->decided && policy->try_until <= policy->rounds && wait_rate < go_rate;
+    if (overdue || hurried) {
         return go(policy, state);
     }
     return wait_until(at_ns + answer_ns + (double)PATIENCE_NS);
@@ -198,7 +199,8 @@ or_policy_choice_t or_policy_choose(or_policy_t *policy, const or_policy_state_t
     if (!state->awaited || policy->budget.nodes == 0 || state->ready >= policy->budget.nodes) {
         return go(policy, state);
     }
-    bool waits = policy->decided && !or_policy_takes_late(policy);
+    // On the target's CPUs an answer may take any time.
+    bool waits = policy->decided && !policy->apart && !or_policy_takes_late(policy);
     if (waits || !or_policy_is_measured(policy)) {
         return (or_policy_choice_t){.source = OR_SOURCE_DRAFTER, .until_ns = OR_TIME_NEVER};
     }

@@ -227,7 +227,7 @@ static void judge_trial(or_worth_t *worth, uint32_t texts, int64_t now_ns)
     }
     if (part) {
         bool crowd = or_worth_is_crowd(worth, texts);
-        if (crowd && worth->trial.own.rounds < OWN_ROUNDS * worth->trial.most) {
+        if (crowd && !hopeless && worth->trial.own.rounds < OWN_ROUNDS * worth->trial.most) {
             return; // others' passes are over sooner
         }
         bool slow = crowd && speed_of(&worth->trial.own) < OWN_SPEED * row->ways[row->way].speed;
@@ -392,6 +392,12 @@ void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t c
         return;
     }
     worth->trial.tokens += round->tokens;
+    bool tries_it = at == worth->trial.row && round->epoch == worth->epoch &&
+                    find_trier(worth, round->session) < worth->trial.count;
+    if (worth->trial.on && tries_it &&
+        !untimed) { // its first round, too: what it waits for may never come
+        add(&worth->trial.own, round, now_ns);
+    }
     if (untimed || round->epoch != worth->epoch || !round->settled || !(round->time_ns >= 0)) {
         return;
     }
@@ -402,9 +408,6 @@ void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t c
     if (worth->trial.on) {
         if (at == worth->trial.row) {
             add(&worth->trial.sum, round, now_ns);
-            if (find_trier(worth, round->session) < worth->trial.count) {
-                add(&worth->trial.own, round, now_ns);
-            }
             judge_trial(worth, round->texts, now_ns);
         }
         return;
@@ -434,17 +437,17 @@ or_way_t or_worth_way(or_worth_t *worth, uint64_t session, uint32_t texts, int64
     const int64_t now_ns = work_time(worth, clock_ns);
     uint32_t at = or_worth_row(texts);
     or_worth_row_t *row = or_worth_find_row(worth, at, now_ns);
+    or_worth_follow_crowds(worth, row, texts, now_ns);
     if (!worth->trial.on) {
-        return or_worth_way_of(worth, row, texts);
+        return row->way;
     }
     int64_t end_ns = or_reading_end(&worth->reading, now_ns);
     if ((double)(end_ns - worth->trial.stage_ns) >
         try_ns_max(worth)) { // nothing came, or texts have left
         fail(worth, texts, end_ns);
-        return or_worth_way_of(worth, row, texts);
+        return row->way;
     }
-    return at == worth->trial.row && tries(worth, session) ? worth->trial.way
-                                                           : or_worth_way_of(worth, row, texts);
+    return at == worth->trial.row && tries(worth, session) ? worth->trial.way : row->way;
 }
 
 void or_worth_ended(or_worth_t *worth, uint64_t session, uint32_t texts, int64_t clock_ns)

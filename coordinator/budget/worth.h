@@ -9,7 +9,7 @@
 // A guess adds a row to a pass that others share, and a drafter on the target's CPUs takes its time from every text. No
 // text's own figures show that. So ways are compared by what texts write in the time that they are at work.
 //
-// From 24 texts on with drafters elsewhere each waits for its guesses, as all do (OR_WORTH_CROWD).
+// With drafters elsewhere each text of a crowd waits for its guesses, as all do (OR_POLICY_CROWD).
 //
 // A try is as short as it can be. Of six texts or more one begins, of three with drafters elsewhere; then 4, 16 and all
 // follow, as long as that harms nobody. On the target's CPUs it must even be faster. A hopeless try ends as soon as that
@@ -33,9 +33,6 @@
 
 #define OR_WORTH_ROWS 13u // up to 4,096 texts at a time
 #define OR_WORTH_FEW 16u  // texts that try something before all do
-// From so many texts at a time a text waits for its guesses, as all do. One that went on without them would miss the pass of
-// the others, and they its. So all together find whether there are any, and drafters elsewhere rest during a pass, too.
-#define OR_WORTH_CROWD 24u
 
 // Rounds of all texts, and what they brought.
 typedef struct {
@@ -93,7 +90,7 @@ uint32_t or_worth_row(uint32_t texts);
 // Are these a crowd, with drafters elsewhere?
 static inline bool or_worth_is_crowd(const or_worth_t *worth, uint32_t texts)
 {
-    return !worth->shared && texts >= OR_WORTH_CROWD;
+    return !worth->shared && texts >= OR_POLICY_CROWD;
 }
 
 // The peers have changed: forget what was measured, if that matters.

@@ -56,16 +56,29 @@ or_worth_row_t *or_worth_find_row(or_worth_t *worth, uint32_t at, int64_t now_ns
     return row;
 }
 
-// While a crowd's texts end and others begin, few are at work for a moment, too short to measure anything.
-or_way_t or_worth_way_of(const or_worth_t *worth, const or_worth_row_t *row, uint32_t texts)
+// Go another way, which was not measured here.
+static void follow(or_worth_row_t *row, or_way_t way, int64_t try_ns)
+{
+    row->way = way;
+    row->now = (or_worth_sum_t){0};
+    for (int other = 0; other < OR_WAYS; other++) {
+        row->ways[other].try_ns = try_ns;
+    }
+}
+
+void or_worth_follow_crowds(const or_worth_t *worth, or_worth_row_t *row, uint32_t texts,
+                            int64_t now_ns)
 {
     if (was_measured(row) || !or_worth_is_crowd(worth, texts)) {
-        return row->way;
+        return;
     }
-    for (uint32_t i = or_worth_row(OR_WORTH_CROWD); i < OR_WORTH_ROWS; i++) {
-        if (was_measured(&worth->rows[i])) {
-            return worth->rows[i].way;
+    const or_worth_row_t *other = &worth->rows[or_worth_row(OR_POLICY_CROWD)];
+    while (!was_measured(other)) {
+        if (++other == worth->rows + OR_WORTH_ROWS) {
+            return;
         }
     }
-    return row->way;
+    if (other->way != row->way) {
+        follow(row, other->way, now_ns + INHERITED_PAUSE_NS);
+    }
 }

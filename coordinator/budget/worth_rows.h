@@ -8,5 +8,7 @@
 // Several on the target's CPUs do not, unless more were faster with them: what paid for fewer says nothing.
 or_worth_row_t *or_worth_find_row(or_worth_t *worth, uint32_t at, int64_t now_ns);
 
-// Return the way of the row's texts. In a crowd of a size that was never measured it is that of another crowd.
-or_way_t or_worth_way_of(const or_worth_t *worth, const or_worth_row_t *row, uint32_t texts);
+// Let a crowd of a size that was never measured go the way of another crowd. While all texts of a crowd end and others begin
+// there are fewer for a moment, too short to measure anything.
+void or_worth_follow_crowds(const or_worth_t *worth, or_worth_row_t *row, uint32_t texts,
+                            int64_t now_ns);

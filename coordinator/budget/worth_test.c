@@ -962,9 +962,21 @@ static void a_crowd_goes_as_other_crowds_do(void **state)
     row->ways[OR_WAY_PLAIN].speed = 1e-9;
     assert_int_equal(or_worth_way(&worth, 1, 32, OR_NS_PER_S), OR_WAY_PLAIN);
     assert_int_equal(or_worth_way(&worth, 1, 16, OR_NS_PER_S), OR_WAY_AHEAD);
-    or_worth_row_t *fewer = &worth.rows[or_worth_row(32)];
-    fewer->ways[OR_WAY_AHEAD].speed = 2e-9; // measured now
-    assert_int_equal(or_worth_way(&worth, 1, 32, OR_NS_PER_S), OR_WAY_AHEAD);
+    for (uint64_t i = 0; i < 32 * 8; i++) { // what is measured now is that way
+        const or_worth_round_t round = {.session = 1 + i % 32,
+                                        .epoch = worth.epoch,
+                                        .texts = 32,
+                                        .settled = true,
+                                        .tokens = 1,
+                                        .time_ns = CROWD_PASS_NS};
+        or_worth_judged(&worth, &round, OR_NS_PER_S + (int64_t)(i / 32) * CROWD_PASS_NS);
+    }
+    const or_worth_row_t *fewer = &worth.rows[or_worth_row(32)];
+    assert_true(fewer->ways[OR_WAY_PLAIN].speed > 0 && fewer->ways[OR_WAY_AHEAD].speed == 0);
+    row->way = OR_WAY_AHEAD;
+    row->ways[OR_WAY_AHEAD].speed = 2e-9;
+    assert_int_equal(or_worth_way(&worth, 1, 32, 2 * OR_NS_PER_S), OR_WAY_PLAIN); // its own
+    assert_true(or_worth_row(OR_POLICY_CROWD - 1) < or_worth_row(OR_POLICY_CROWD));
 }
 
 static void the_choice_is_explained(void **state)

@@ -103,7 +103,7 @@ static bool take_held(or_edge_t *edge, void (*take)(void *, const or_message_t *
         return false;
     }
     if (edge->holds) {
-        take(role, &edge->held);
+        on_message(edge, take, role, &edge->held, true);
     }
     or_edge_fini(edge);
     return true;

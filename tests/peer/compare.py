@@ -49,7 +49,7 @@ def known_options(options, model):
             run_peer([folder / "llama-bench", "-m", model, "-r", 1, "-o", "json", "-p", 0, "-n", 1, *more.split()])
             known.append((folder, more))
         except SystemExit as error:
-            say(f"{folder} does not run with '{more}': {str(error).splitlines()[-1]}")
+            say(f"{folder} does not run with '{more}': {(str(error).splitlines() or ['failed'])[-1]}")
     for folder in options.peer:
         if all(each != folder for each, _ in known):
             raise SystemExit(f"{folder} runs with none of the options")
