@@ -180,8 +180,8 @@ static void work_on(void *context)
     uint64_t passes = or_dsession_passes(session);
     or_status_t status = run_with_pages(job);
     session->at_work = false;
-    if (or_together_count(drafter->together) == 1) {
-        drafter->hungry = (or_session_id_t){0}; // it was this one
+    if (drafter->hungry.value == session->id.value) {
+        drafter->hungry.value = 0;
     }
     if (status == OR_OK) {
         if (job->work == OR_WORK_TREE) {
