@@ -54,8 +54,7 @@ typedef struct {
     uint32_t passes;     // forward passes to build it, failed attempts included
     uint64_t passes_all; // forward passes of all trees so far
     bool wanted;         // a tree is due for `round`
-    bool
-        at_work; // the drafter's: a tree or an answer is under way, so the session must stay as it is
+    bool at_work; // the drafter's: it builds or grows for it, so the session must stay as it is
     int64_t used_ns;
     // For growing trees: when the last one was sent, or 0. Then moving averages of the time until the text goes
     // on, and of the time of a pass that is waited for.

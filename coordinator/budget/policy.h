@@ -129,8 +129,9 @@ void or_policy_init(or_policy_t *policy, const or_policy_terms_of_session_t *ses
 void or_policy_inherit(or_policy_t *policy, const or_policy_t *earlier);
 // A text without guesses has ended: what a plain round takes holds for others.
 void or_policy_learn_plain(or_policy_t *policy, const or_policy_t *plain);
-// Go this way from the next round on, with so many texts at work. `decided`: all texts have measured that guesses pay here,
-// or measure it just now, so the policy chooses how many but not whether. Else it goes no farther than that.
+// Go this way from the next round on, with so many texts at work. `decided`, on the target's CPUs and in a crowd: all texts have
+// measured that guesses pay here, or measure it just now. So the policy chooses how many but not whether. Else it goes no
+// farther than that.
 void or_policy_limit(or_policy_t *policy, or_way_t way, uint32_t texts, bool decided);
 
 // ---- measured ----
