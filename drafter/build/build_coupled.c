@@ -205,9 +205,7 @@ static double believed(const or_builder_t *builder, const uint32_t *guesses, uin
     return sum;
 }
 
-// Return true if it is worth a pass to expand the batch. It adds its weight to the tokens of a round at most, and that is taken
-// for what it adds: children that take the place of others bring less, but a drafter that is sure of its guesses gives up half
-// of the round where less is expected.
+// Return true if it is worth a pass to expand the batch.
 static bool pays(or_builder_t *builder, uint32_t batch_count)
 {
     double share = builder->job->pass_share;
@@ -215,7 +213,8 @@ static bool pays(or_builder_t *builder, uint32_t batch_count)
         return true;
     }
     double tokens = 1 + believed(builder, builder->picked, or_build_best_pick(builder));
-    return believed(builder, builder->batch, batch_count) >= share * tokens;
+    return OR_BUILD_CHILDREN_SHARE * believed(builder, builder->batch, batch_count) >=
+           share * tokens;
 }
 
 // Choose a batch for the round; return 0 if none pays.

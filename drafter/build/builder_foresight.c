@@ -92,7 +92,7 @@ or_status_t or_build_foresee(or_builder_t *builder, uint32_t count, uint32_t wid
     or_growth_t growth = {
         .tau = builder->tau,
         .nearly = OR_BUILD_NEARLY,
-        .share = builder->job->pass_share,
+        .share = builder->job->pass_share / OR_BUILD_CHILDREN_SHARE,
         .nodes = builder->nodes_wanted,
         .depth = or_min_u32(builder->depth_limit, builder->nodes_wanted), // no tree is deeper
         .width = width,

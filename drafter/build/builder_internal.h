@@ -194,6 +194,9 @@ void or_build_forget_ahead(or_builder_t *builder);
 
 // Guesses whose weight is within this of the best's are expanded with it, in trees that are waited for: e^-2 of it.
 #define OR_BUILD_NEARLY 2.0
+// A batch adds at most its weight to the tokens of a round, and this share of that, because its children take the place
+// of others.
+#define OR_BUILD_CHILDREN_SHARE 0.5
 // Begin with the root's children.
 void or_build_best_begin(or_builder_t *builder);
 // Put the round's guesses into builder->picked, best first; return how many.
