@@ -232,7 +232,7 @@ static bool is_due(const or_drafter_t *drafter, const or_dsession_t *session)
 static void check_hungry(or_drafter_t *drafter)
 {
     bool found = false;
-    for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
+    for (uint32_t i = 0; drafter->hungry.value != 0 && i < drafter->config.sessions_max; i++) {
         found = found || is_due(drafter, &drafter->sessions[i]);
     }
     drafter->hungry.value = found ? drafter->hungry.value : 0;

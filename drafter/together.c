@@ -145,7 +145,7 @@ or_status_t or_together_grow(or_model_t *model, const or_growth_t *growth, or_gr
         pause_in(together, ASKS_TO_BE_ALONE);
     }
     or_status_t status = or_model_grow(model, growth, grown);
-    if (together != NULL) {
+    if (together != NULL && status == OR_OK) {
         together->passes += grown->passes;
     }
     return status;

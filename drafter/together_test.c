@@ -95,6 +95,11 @@ static void assert_as_alone(const work_t *work)
     close_work(&alone);
 }
 
+static void begin_work(work_t *work)
+{
+    assert_int_equal(or_together_begin(together, extend, work), OR_OK);
+}
+
 static void run_to_the_end(void)
 {
     while (or_together_count(together) > 0) {
@@ -130,7 +135,7 @@ static void passes_are_shared(void **state)
     work_t works[WORKS];
     for (uint32_t i = 0; i < WORKS; i++) {
         works[i] = open_work(1 + i % 3, i + 1, 5 + 100 * (int32_t)i);
-        assert_int_equal(or_together_begin(together, extend, &works[i]), OR_OK);
+        begin_work(&works[i]);
         assert_int_equal(works[i].done, 0);
     }
     assert_int_equal(or_together_count(together), WORKS);
@@ -149,7 +154,7 @@ static void what_does_not_fit_waits_its_turn(void **state)
     work_t works[3];
     for (uint32_t i = 0; i < 3; i++) {
         works[i] = open_work(7, PASSES, 5 + 100 * (int32_t)i);
-        assert_int_equal(or_together_begin(together, extend, &works[i]), OR_OK);
+        begin_work(&works[i]);
     }
     or_together_pass(together);
     or_together_read(together);
@@ -171,7 +176,7 @@ static void who_fails_fails_alone(void **state)
     work_t works[3];
     for (uint32_t i = 0; i < 3; i++) {
         works[i] = open_work(2, PASSES, i == 1 ? -1000 : 5 + 100 * (int32_t)i);
-        assert_int_equal(or_together_begin(together, extend, &works[i]), OR_OK);
+        begin_work(&works[i]);
     }
     run_to_the_end();
     assert_int_equal(works[1].status, OR_ERR_INVALID);
@@ -192,7 +197,7 @@ static void who_grows_waits_until_others_have_read(void **state)
     for (uint32_t i = 0; i < 4; i++) {
         works[i] = open_work(2, PASSES, 5 + 100 * (int32_t)i);
         works[i].grows = i % 2 == 0;
-        assert_int_equal(or_together_begin(together, extend, &works[i]), OR_OK);
+        begin_work(&works[i]);
     }
     run_to_the_end();
     assert_int_equal(or_together_passes(together), PASSES);
@@ -213,7 +218,7 @@ static void there_are_so_many_places(void **state)
     work_t more = open_work(1, 1, 3);
     for (uint32_t i = 0; i < OR_TOGETHER_MAX; i++) {
         works[i] = open_work(1, 1 + i % 2, (int32_t)i);
-        assert_int_equal(or_together_begin(together, extend, &works[i]), OR_OK);
+        begin_work(&works[i]);
     }
     assert_int_equal(or_together_begin(together, extend, &more), OR_ERR_FULL);
     for (uint32_t i = 0; i < OR_TOGETHER_MAX / ROWS_MAX; i++) {

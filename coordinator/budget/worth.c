@@ -392,10 +392,9 @@ void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t c
         return;
     }
     worth->trial.tokens += round->tokens;
-    bool tries_it = at == worth->trial.row && round->epoch == worth->epoch &&
-                    find_trier(worth, round->session) < worth->trial.count;
-    if (worth->trial.on && tries_it &&
-        !untimed) { // its first round, too: what it waits for may never come
+    // Its first round, too: what it waits for may never come.
+    if (worth->trial.on && !untimed && at == worth->trial.row && round->epoch == worth->epoch &&
+        find_trier(worth, round->session) < worth->trial.count) {
         add(&worth->trial.own, round, now_ns);
     }
     if (untimed || round->epoch != worth->epoch || !round->settled || !(round->time_ns >= 0)) {
