@@ -13,9 +13,10 @@ cell, and says nothing on a machine that is busy.
 import argparse
 import os
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from peer import absolute, median, print_table, run_json, say
+from peer import Cluster, absolute, median, print_table, run_json, say
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / "launch/models"
@@ -24,6 +25,7 @@ BEST = 3  # fixed settings that are measured in every turn
 
 TARGET, DRAFT = MODELS / "tales-6m-f16.gguf", MODELS / "tales-1m-f16.gguf"
 OTHER_VOCABULARY = MODELS / "tales-bpe-1m-f16.gguf"
+LOADED = ("300M", "demonstration pair")  # kinds of cells that are measured with many sessions, too
 
 PLAIN = ("--plain",)
 AUTO = ("--draft-policy", "auto")
@@ -31,35 +33,40 @@ FIXED = [("--draft-policy", "fixed", "--draft-nodes", nodes, "--draft-ahead", ah
 FIXED.append(("--draft-policy", "fixed", "--draft-method", "ngram"))
 
 
+@dataclass
+class Cell:
+    target: Path
+    draft: Path
+    words: tuple  # more for `bench load`
+    beside: tuple = ()  # draft models of further drafters
+
+
 def cells_of(target, wide):
-    """Return the options of each cell by its name. `wide`: a target and a draft model of a large vocabulary, or None."""
-    big, pair = ("-m", target, "-md", DRAFT), ("-m", TARGET, "-md", DRAFT)
-    cells = {}
-    for sessions in (1, 4, 16, 64):
-        cells[f"300M, {sessions} sessions"] = (*big, "--sessions", sessions)
-        cells[f"demonstration pair, {sessions} sessions"] = (*pair, "--sessions", sessions)
-    cells |= {
-        "300M, temperature 0": (*big, "--sessions", 1, "--temp", 0),
-        "300M, temperature 0, 4 sessions": (*big, "--sessions", 4, "--temp", 0),
-        "300M, texts of 16": (*big, "--sessions", 1, "-n", 16),
-        "300M, texts of 16, 4 sessions": (*big, "--sessions", 4, "-n", 16),
-        "300M, texts of 400": (*big, "--sessions", 1, "-n", 400, "--ignore-eos"),
-        "300M, texts of 400, 4 sessions": (*big, "--sessions", 4, "-n", 400, "--ignore-eos"),
-        "300M, two ranks": (*big, "--sessions", 1, "--np", 2),
-        "300M, two ranks, 4 sessions": (*big, "--sessions", 4, "--np", 2),
-        "300M, a drafter of another vocabulary": ("-m", target, "-md", OTHER_VOCABULARY, "--sessions", 1),
-        "300M, a drafter of another vocabulary, 4 sessions": ("-m", target, "-md", OTHER_VOCABULARY, "--sessions", 4),
+    """Return the cells by their names. `wide`: a target and a draft model of a large vocabulary, or None."""
+    kinds = {
+        "300M": Cell(target, DRAFT, ()),
+        "demonstration pair": Cell(TARGET, DRAFT, ()),
+        "300M, temperature 0": Cell(target, DRAFT, ("--temp", 0)),
+        "300M, texts of 16": Cell(target, DRAFT, ("-n", 16)),
+        "300M, texts of 400": Cell(target, DRAFT, ("-n", 400, "--ignore-eos")),
+        "300M, two ranks": Cell(target, DRAFT, ("--np", 2)),
+        "300M, a drafter of another vocabulary": Cell(target, OTHER_VOCABULARY, ()),
+        "300M, two drafters": Cell(target, DRAFT, (), (DRAFT,)),
     }
     if wide:
-        for sessions in (1, 4):
-            cells[f"128k tokens, {sessions} sessions"] = ("-m", wide[0], "-md", wide[1], "--sessions", sessions)
-    return cells
+        kinds["128k tokens"] = Cell(*wide, ())
+    return {f"{name}, {sessions} sessions": replace(cell, words=(*cell.words, "--sessions", sessions))
+            for name, cell in kinds.items() for sessions in ((1, 4, 16, 64) if name in LOADED else (1, 4))}
 
 
 def speed(options, cell, setting, seconds):
     """Return the tokens a second of all sessions in a run of so many seconds."""
-    words = [options.outrider, "bench", "load", "--json", "--seconds", seconds, *cell, *setting]
-    (row,) = run_json(words)
+    words = [options.outrider, "bench", "load", "--json", "--seconds", seconds, *cell.words, *setting]
+    if cell.beside:
+        with Cluster(options.outrider, cell.target, cell.draft, cell.beside) as cluster:
+            (row,) = run_json([*words, "--connect", cluster.endpoint])
+    else:
+        (row,) = run_json([*words, "-m", cell.target, "-md", cell.draft])
     if row["errors"]:
         raise SystemExit(f"{' '.join(map(str, words))}: {row['error']}")
     return row["tokens_per_second"]

@@ -18,7 +18,6 @@ import json
 import lzma
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,7 +26,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from peer import absolute, median, print_table, processor, run_json, say
+from peer import Cluster, absolute, end, free_port, median, print_table, processor, run_json, say
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMPT_LETTERS = 300
@@ -70,60 +69,23 @@ def terms(plain, case):
     return found
 
 
-class Cluster:
-    """`outrider up` with its defaults, on a free port of loopback."""
-
-    def __init__(self, options):
-        self.options = options
-        self.endpoint = f"tcp://127.0.0.1:{free_port()}"
-        self.log = tempfile.TemporaryFile()
-        words = [options.outrider, "up", "-m", options.target, "-md", options.draft, "--listen", self.endpoint, "--http", "none"]
-        self.process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
-
-    def __enter__(self):
-        try:
-            self.generate("Once", 8, 0, 1)  # it waits for the processes to begin
-        except BaseException:
-            self.__exit__()
-            self.log.seek(0)
-            say(self.log.read()[-2000:].decode(errors="replace"))
-            raise
-        return self
-
-    def __exit__(self, *_):
-        end(self.process, signal.SIGINT)
-
-    def generate(self, prompt, predict, temperature, seed, *more):
-        """Tokens written and the milliseconds they took, prompt excluded."""
-        found = run_json([self.options.outrider, "generate", "--connect", self.endpoint, "-p", prompt, "-n", predict, "--ignore-eos", "--temp", temperature,
-                          "--seed", seed, "--json", *more])
-        tokens = found["completion_tokens"]
-        return tokens, 1e3 * tokens / found["tokens_per_second"]
+def generate(cluster, prompt, predict, temperature, seed, *more):
+    """Tokens written and the milliseconds they took, prompt excluded."""
+    found = run_json([cluster.outrider, "generate", "--connect", cluster.endpoint, "-p", prompt, "-n", predict, "--ignore-eos", "--temp", temperature,
+                      "--seed", seed, "--json", *more])
+    tokens = found["completion_tokens"]
+    return tokens, 1e3 * tokens / found["tokens_per_second"]
 
 
 def by_default(options, prompts, temperature, seed):
     """Tokens a second over all prompts: plainly, and with defaults."""
-    with Cluster(options) as cluster:
-        each = [[cluster.generate(prompt, options.predict, temperature, seed, *more) for more in (("--plain",), ())] for prompt in prompts]
+    with Cluster(options.outrider, options.target, options.draft) as cluster:
+        generate(cluster, "Once", 8, 0, 1)  # pages and caches, once
+        each = [[generate(cluster, prompt, options.predict, temperature, seed, *more) for more in (("--plain",), ())] for prompt in prompts]
     return [rate(done) for done in zip(*each)]
 
 
 # ---- the peer's ----
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
-def end(process, number):
-    process.send_signal(number)
-    try:
-        process.wait(timeout=20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
 
 class Server:
     """llama-server on a free port of loopback."""
