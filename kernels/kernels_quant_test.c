@@ -12,6 +12,7 @@
 
 #define BLOCKS_MAX 40
 #define ROWS_MAX 64
+#define PANELS_MAX 13u
 
 static const uint32_t some_blocks[] = {1, 2, 3, 5, 8, 24};
 
@@ -177,10 +178,10 @@ typedef struct {
     or_q8_block_t *x;
 } product_t;
 
-static product_t product_random(uint64_t *random, or_quant_t type, test_kind_t kind, uint32_t rows)
+static product_t product_of_panels(uint64_t *random, or_quant_t type, test_kind_t kind,
+                                   uint32_t rows, uint32_t panels)
 {
-    or_quant_panels_t w = {.type = type};
-    w.count = 1 + (uint32_t)test_below(random, 3);
+    or_quant_panels_t w = {.type = type, .count = panels};
     w.first = (uint32_t)test_below(random, 12);
     w.blocks = 1 + (uint32_t)test_below(random, BLOCKS_MAX);
     if (test_below(random, 2) == 0) {
@@ -199,6 +200,11 @@ static product_t product_random(uint64_t *random, or_quant_t type, test_kind_t k
     test_kind_t x_kind = kind == KIND_SPECIAL ? kind : KIND_PLAIN;
     p.x = blocks_random(random, x_kind, (rows - 1) * p.x_stride + w.blocks);
     return p;
+}
+
+static product_t product_random(uint64_t *random, or_quant_t type, test_kind_t kind, uint32_t rows)
+{
+    return product_of_panels(random, type, kind, rows, 1 + (uint32_t)test_below(random, 3));
 }
 
 static void product_free(product_t *p)
@@ -245,6 +251,21 @@ static void matmul_equals_ref(void **state)
         for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
             test_kind_t kind = (test_kind_t)test_below(&random, KINDS);
             product_t p = product_random(&random, type, kind, rows);
+            check_product(&p);
+            product_free(&p);
+        }
+    }
+}
+
+// Panels that a table may read several of at once, and those that are left over.
+static void matmul_equals_ref_in_a_row_alone(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed();
+    for (uint32_t panels = 1; panels <= PANELS_MAX; panels++) {
+        for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
+            test_kind_t kind = (test_kind_t)test_below(&random, KINDS);
+            product_t p = product_of_panels(&random, type, kind, 1, panels);
             check_product(&p);
             product_free(&p);
         }
@@ -325,6 +346,7 @@ int main(void)
         cmocka_unit_test(quantize_equals_ref),
         cmocka_unit_test(quantize_equals_ref_on_any_bits),
         cmocka_unit_test(matmul_equals_ref),
+        cmocka_unit_test(matmul_equals_ref_in_a_row_alone),
         cmocka_unit_test(matmul_equals_ref_in_many_rows),
         cmocka_unit_test(matmul_equals_ref_on_any_bytes),
         cmocka_unit_test(matmul_rows_are_independent),

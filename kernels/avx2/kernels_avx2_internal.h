@@ -3,7 +3,8 @@
 
 #include "kernels/kernels_internal.h"
 
-#define WIDTH 8u // floats in a vector
+#define WIDTH 8u       // floats in a vector
+#define STREAMS_MAX 4u // panels that a row alone reads at once
 
 // or_kernels_t's matmul_quants (kernels_avx2_quant_matmul.c).
 void matmul_quants_avx2(const or_quant_panels_t *w, const or_q8_block_t *x, size_t x_stride,

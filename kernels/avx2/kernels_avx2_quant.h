@@ -34,20 +34,29 @@ typedef struct {
     uint32_t span; // words whose sums of pairs fit 16 bits
     uint32_t bias; // what an integer was made larger by to be stored, as 128 >> bias
     bool minima;
-    bool is_dear; // to decode, so that many rows read it from a plain block
+    bool is_dear;     // to decode, so that many rows read it from a plain block
+    uint32_t streams; // panels that a row alone reads at once (docs/decisions.md); 0: one after the other
+    uint32_t ahead;   // bytes of each that it fetches ahead meanwhile
 } shape_t;
+
+#define FEW_AHEAD 2048u // bytes
 
 // All shapes: a name for functions, and its shape_t.
 #define QUANT_SHAPES(SHAPE)                                                                        \
-    SHAPE(bytes, .has_signs = true, .groups = 1, .span = 1, .bias = NO_BIAS)                       \
-    SHAPE(q4_0, .groups = 1, .span = 8, .bias = 4)                                                 \
-    SHAPE(q5_0, .groups = 1, .span = 4, .bias = 3, .is_dear = true)                                \
-    SHAPE(fours, .groups = 1, .span = 8, .bias = NO_BIAS, .minima = true, .is_dear = true)         \
-    SHAPE(fives, .groups = 1, .span = 4, .bias = NO_BIAS, .minima = true, .is_dear = true)         \
+    SHAPE(bytes, .has_signs = true, .groups = 1, .span = 1, .bias = NO_BIAS, .streams = 4)         \
+    SHAPE(q4_0, .groups = 1, .span = 8, .bias = 4, .streams = 4)                                   \
+    SHAPE(q5_0, .groups = 1, .span = 4, .bias = 3, .is_dear = true, .streams = 2,                  \
+          .ahead = FEW_AHEAD)                                                                      \
+    SHAPE(fours, .groups = 1, .span = 8, .bias = NO_BIAS, .minima = true, .is_dear = true,         \
+          .streams = 4, .ahead = FEW_AHEAD)                                                        \
+    SHAPE(fives, .groups = 1, .span = 4, .bias = NO_BIAS, .minima = true, .is_dear = true,         \
+          .streams = 2, .ahead = FEW_AHEAD)                                                        \
     SHAPE(q2_k, .groups = 2, .span = 4, .bias = NO_BIAS, .minima = true, .is_dear = true)          \
     SHAPE(q3_k, .groups = 2, .span = 4, .bias = 5, .is_dear = true)                                \
-    SHAPE(q6_k, .groups = 2, .span = 2, .bias = 2, .is_dear = true)                                \
-    SHAPE(iq3_xxs, .groups = 1, .span = 2, .bias = 2, .is_dear = true)                             \
+    SHAPE(q6_k, .groups = 2, .span = 2, .bias = 2, .is_dear = true, .streams = 2,                  \
+          .ahead = FEW_AHEAD)                                                                      \
+    SHAPE(iq3_xxs, .groups = 1, .span = 2, .bias = 2, .is_dear = true, .streams = 2,               \
+          .ahead = FEW_AHEAD)                                                                      \
     SHAPE(iq2, .groups = 2, .span = 1, .bias = 1, .is_dear = true)
 
 #define DEFINE_SHAPE(name, ...) static const shape_t shape_##name = {__VA_ARGS__};
@@ -97,3 +106,15 @@ typedef struct {
 typedef void (*multiply_tile_t)(tile_t *tile, uint32_t rows);
 
 extern const multiply_tile_t multiply_direct_avx2[OR_QUANT_TYPES];
+
+// A row alone, over the same blocks of some panels at once.
+typedef struct {
+    const char *panels[STREAMS_MAX];
+    uint32_t first, end; // of their blocks
+    const or_q8_block_t *x;
+    float *y[STREAMS_MAX];
+} streams_t;
+
+typedef void (*multiply_streams_t)(const streams_t *row);
+
+extern const multiply_streams_t multiply_streams_avx2[OR_QUANT_TYPES];

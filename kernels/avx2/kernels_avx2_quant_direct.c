@@ -15,3 +15,15 @@ QUANT_TYPES(DEFINE_DIRECT)
 #define DIRECT_OF_TYPE(name, type, shape, block_bytes) [type] = direct_##name,
 
 const multiply_tile_t multiply_direct_avx2[OR_QUANT_TYPES] = {QUANT_TYPES(DIRECT_OF_TYPE)};
+
+#define DEFINE_STREAMS(name, type, shape, block_bytes)                                             \
+    static void streams_##name(const streams_t *row)                                               \
+    {                                                                                              \
+        multiply_streams(type, shape_##shape, block_bytes, row);                                   \
+    }
+
+QUANT_TYPES(DEFINE_STREAMS)
+
+#define STREAMS_OF_TYPE(name, type, shape, block_bytes) [type] = streams_##name,
+
+const multiply_streams_t multiply_streams_avx2[OR_QUANT_TYPES] = {QUANT_TYPES(STREAMS_OF_TYPE)};

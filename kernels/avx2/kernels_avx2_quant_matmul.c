@@ -4,13 +4,14 @@
 // fetched. Most types are multiplied straight from the panel, in long chunks: of rows and weights that are read at one
 // stretch the processor's own prefetchers read ahead. Where decoding takes long, since an integer's bits lie apart or scales
 // are many, many rows share a copy of a short chunk. Few rows have one chunk, all of the panel, and fetch from it.
+// A row alone computes less than it waits for memory, which gives more to several streams than to one: it reads several
+// panels at once, each stream through a part of the product in the order of addresses.
 #include "kernels/avx2/kernels_avx2_quant_tile.h"
 
 #define CHUNK 64u        // blocks
 #define PLAIN_CHUNK 8u   // plain blocks
 #define ROWS_MAX 64u     // that pass at once, so that the L2 cache holds them for the next panel
 #define DIRECT_ROWS 8u   // that no copy pays for
-#define AHEAD 2048u      // bytes that few rows fetch ahead
 #define PLAIN_FETCH 384u // bytes: what a panel's block has of such types, or a little less
 
 // ---- tiles of plain blocks, by shape ----
@@ -33,6 +34,14 @@ static bool is_dear(or_quant_t type)
 {
     const bool dear[OR_QUANT_TYPES] = {QUANT_TYPES(IS_DEAR)};
     return dear[type];
+}
+
+#define STREAMS(name, type, shape, block_bytes) [type] = shape_##shape.streams,
+
+static uint32_t streams_of(or_quant_t type)
+{
+    const uint32_t streams[OR_QUANT_TYPES] = {QUANT_TYPES(STREAMS)};
+    return streams[type];
 }
 
 // ---- all rows and panels ----
@@ -148,14 +157,33 @@ static void multiply_panel(const panels_t *w, uint32_t panel, const rows_t *rows
     }
 }
 
+// A row alone. Panels are cut into as many equal parts as there are streams. Returns how many panels were multiplied: the
+// rest has fewer than there are streams.
+static uint32_t multiply_in_streams(const panels_t *w, const rows_t *row)
+{
+    const or_quant_panels_t *in = w->in;
+    const uint32_t streams = streams_of(in->type);
+    const uint32_t part = streams > 0 ? in->count / streams : 0;
+    for (uint32_t p = 0; p < part; p++) {
+        streams_t some = {.first = in->first, .end = in->first + in->blocks, .x = row->x};
+        for (uint32_t i = 0; i < streams; i++) {
+            some.panels[i] = unit_of(w, p + i * part, 0);
+            some.y[i] = row->y + (size_t)(p + i * part) * OR_PANEL;
+        }
+        multiply_streams_avx2[in->type](&some);
+    }
+    return part * streams;
+}
+
 // Rows of a single tile: each panel is one chunk.
 static void multiply_few(const panels_t *w, const rows_t *rows)
 {
     const or_quant_panels_t *in = w->in;
     const multiply_tile_t multiply = multiply_direct_avx2[in->type];
     const size_t first_bytes = in->first / w->unit_blocks * w->unit_bytes;
-    const char *panel = in->panels;
-    for (uint32_t p = 0; p < in->count; p++, panel += in->panel_bytes) {
+    uint32_t p = rows->count == 1 ? multiply_in_streams(w, rows) : 0;
+    const char *panel = unit_of(w, p, 0);
+    for (; p < in->count; p++, panel += in->panel_bytes) {
         tile_t tile = {.w = panel,
                        .first = in->first,
                        .end = in->first + in->blocks,
@@ -164,7 +192,7 @@ static void multiply_few(const panels_t *w, const rows_t *rows)
                        .y = rows->y + (size_t)p * OR_PANEL,
                        .y_stride = rows->y_stride,
                        .begins = true,
-                       .ahead = panel + first_bytes + AHEAD,
+                       .ahead = panel + first_bytes + FEW_AHEAD,
                        .every = 1,
                        .wait = 1};
         multiply(&tile, rows->count);

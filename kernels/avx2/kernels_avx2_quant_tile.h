@@ -77,3 +77,34 @@ ALWAYS_INLINE void multiply_rows(or_quant_t type, shape_t s, size_t block_bytes,
         break;
     }
 }
+
+// The chains of a row alone over some blocks of the shape's number of panels, a block of each in turn.
+ALWAYS_INLINE void multiply_streams(or_quant_t type, shape_t s, size_t block_bytes,
+                                    const streams_t *row)
+{
+    __m256 chains[STREAMS_MAX][VECTORS];
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < s.streams; i++) {
+        chains[i][0] = chains[i][1] = _mm256_setzero_ps();
+    }
+    const or_q8_block_t *x = row->x;
+    for (size_t b = row->first; b < row->end; b++, x++) {
+#pragma GCC unroll 4
+        for (uint32_t i = 0; i < s.streams; i++) {
+            if (s.ahead > 0) {
+                fetch(row->panels[i] + b * block_bytes + s.ahead, block_bytes);
+            }
+#pragma GCC unroll 2
+            for (uint32_t g = 0; g < s.groups; g++) {
+                __m256i sums[TILE_ROWS][VECTORS];
+                sum_group(type, s, row->panels[i], b, g, x, 0, 1, sums);
+                step(type, s, row->panels[i], b, g, x, sums[0], chains[i]);
+            }
+        }
+    }
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < s.streams; i++) {
+        _mm256_storeu_ps(row->y[i], chains[i][0]);
+        _mm256_storeu_ps(row->y[i] + WIDTH, chains[i][1]);
+    }
+}

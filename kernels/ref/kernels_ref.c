@@ -388,6 +388,7 @@ const or_kernels_t or_kernels_ref = {
     .matmul_bf16 = matmul_bf16_ref,
     .quantize_row = quantize_row_ref,
     .matmul_quants = matmul_quants_ref,
+    .row_panels = 1,
     .rmsnorm = rmsnorm_ref,
     .rope_pairs = rope_pairs_ref,
     .rope_halves = rope_halves_ref,

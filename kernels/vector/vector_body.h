@@ -457,12 +457,13 @@ static void quantize_row(const float *x, uint32_t blocks, or_q8_block_t *out)
 }
 
 // ---- the table ----
-#define VECTOR_TABLE(name_, matmul_quants_)                                                        \
+#define VECTOR_TABLE(name_, matmul_quants_, row_panels_)                                           \
     {                                                                                              \
         .name = name_, .matmul_f32 = matmul_f32, .matmul_f16 = matmul_f16,                         \
         .matmul_bf16 = matmul_bf16, .quantize_row = quantize_row, .matmul_quants = matmul_quants_, \
-        .rmsnorm = rmsnorm, .rope_pairs = rope_pairs, .rope_halves = rope_halves,                  \
-        .swiglu = swiglu, .add = add, .attention_scores = attention_scores, .softmax = softmax,    \
+        .row_panels = row_panels_, .rmsnorm = rmsnorm, .rope_pairs = rope_pairs,                   \
+        .rope_halves = rope_halves, .swiglu = swiglu, .add = add,                                  \
+        .attention_scores = attention_scores, .softmax = softmax,                                  \
         .attention_values = attention_values, .widen_f16 = widen_f16, .widen_q8_0 = widen_q8_0,    \
         .widen_q8_0_keys = widen_q8_0_keys,                                                        \
     }

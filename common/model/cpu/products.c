@@ -265,8 +265,8 @@ static void sum_pairs(void *context, uint32_t worker, uint32_t begin, uint32_t e
                            or_min_u32(p->panels.begin + end * PAIR, p->panels.end)};
     const or_span_t inputs = {sum->shards[0].begin, sum->shards[sum->count - 1].end};
     float *parts = sum->scratch + (size_t)worker * OR_SHARD_SUM_FLOATS;
-    // A row alone reads weights from memory for itself, and is faster the longer it goes on at one place.
-    const uint32_t together = sum->rows.rows == 1 ? 1 : PAIR;
+    // A row alone reads weights from memory for itself, and is faster the longer it goes on at few places.
+    const uint32_t together = sum->rows.rows == 1 ? sum->rows.kernels->row_panels : PAIR;
     for (uint32_t row = 0; row < sum->rows.rows; row += SUM_ROWS) {
         rows_t tile = sum->rows;
         tile.first += row;
