@@ -40,6 +40,33 @@ static void a_late_drafter_is_waited_for_once_it_speaks(void **state)
     assert_int_equal(w->nodes, 2);
 }
 
+// A text that begins later does not wait for it at all, until it has spoken of any text.
+static void a_drafter_that_one_text_gave_up_is_late_for_the_next(void **state)
+{
+    world_t *w = *state;
+    or_generate_request_t request = usual_request(3);
+    join_usual(w);
+    ask(w, request);
+    run(w, 1100);
+    assert_int_equal(w->trees, 3);
+    run(w, 300);
+    request.request = 1;
+    ask(w, request);
+    run(w, 20); // well below the draft time-out
+    assert_int_equal(w->trees, 6);
+    w->slow = true;
+    request.request = 2;
+    ask(w, request);
+    run(w, 5);
+    assert_int_equal(w->trees, 7);
+    draft(w, 1, w->last.count, w->last.hash, tokens, chain, 2);
+    run(w, 5);
+    request.request = 3;
+    ask(w, request);
+    run(w, 400); // it is waited for again
+    assert_int_equal(w->trees, 7);
+}
+
 static void a_good_tree_reaches_the_verifier(void **state)
 {
     world_t *w = *state;
@@ -425,6 +452,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_silent_drafter_is_bridged),
         TEST(a_late_drafter_is_waited_for_once_it_speaks),
+        TEST(a_drafter_that_one_text_gave_up_is_late_for_the_next),
         TEST(a_good_tree_reaches_the_verifier),
         TEST(a_tree_on_another_prefix_brings_the_prefix_again),
         TEST(bad_trees_cost_their_sender_the_session),

@@ -223,7 +223,7 @@ void or_budget_load(or_coordinator_t *c, const or_stats_t *stats)
 
 // ---- what it is asked ----
 
-void or_budget_begin(const or_coordinator_t *c, or_csession_t *session)
+void or_budget_begin(or_coordinator_t *c, or_csession_t *session)
 {
     or_seat_t *seat = &session->drafters.seats[0];
     int64_t patience_ns = c->config.draft_timeout_ms * OR_NS_PER_MS;

@@ -48,7 +48,7 @@ void or_budget_steer(or_coordinator_t *coordinator, or_csession_t *session);
 // Peers that compute have come or gone.
 void or_budget_place(or_coordinator_t *coordinator);
 // A round begins.
-void or_budget_begin(const or_coordinator_t *coordinator, or_csession_t *session);
+void or_budget_begin(or_coordinator_t *coordinator, or_csession_t *session);
 // The policy's choice: go on with a source, or wait until a time and ask again (OR_TIME_NEVER: as long as drafters are
 // waited for).
 or_policy_choice_t or_budget_ask(const or_coordinator_t *coordinator, or_csession_t *session);

@@ -63,11 +63,26 @@ or_seat_t *or_seats_guessing(or_csession_t *session)
 
 // ---- waiting for trees ----
 
-void or_seats_await(const or_coordinator_t *c, or_csession_t *session)
+// A drafter that works on several texts may be late for one and in time for the next. After this without a word it is not.
+#define QUIET_NS (250 * OR_NS_PER_MS)
+
+static bool is_quiet(or_coordinator_t *c, const or_seat_t *seat)
+{
+    const or_member_t *member = or_peers_find(c, seat->peer);
+    return member != NULL && member->late_ns != 0 &&
+           or_clock_now(c->clock) - member->late_ns > QUIET_NS;
+}
+
+void or_seats_await(or_coordinator_t *c, or_csession_t *session)
 {
     for (uint32_t i = 0; i < session->drafters.count; i++) {
         or_seat_t *seat = &session->drafters.seats[i];
-        if (seat->peer.value != 0 && !seat->late && !seat->drafted && !seat->awaited) {
+        if (seat->peer.value == 0 || seat->late || seat->drafted || seat->awaited) {
+            continue;
+        }
+        if (is_quiet(c, seat)) {
+            or_seats_lose_patience(c, seat);
+        } else {
             seat->awaited = true;
             seat->awaited_ns = or_clock_now(c->clock);
             seat->nudge_ns = or_hub_after_ms(c, c->config.draft_timeout_ms / 4);
@@ -93,8 +108,12 @@ void or_seats_end_wait(const or_coordinator_t *c, or_seat_t *seat)
     }
 }
 
-void or_seats_lose_patience(const or_coordinator_t *c, or_seat_t *seat)
+void or_seats_lose_patience(or_coordinator_t *c, or_seat_t *seat)
 {
+    or_member_t *member = or_peers_find(c, seat->peer);
+    if (member != NULL && member->late_ns == 0) {
+        member->late_ns = or_clock_now(c->clock);
+    }
     seat->late = true;
     seat->awaited = false;
     seat->awaited_ns = or_clock_now(c->clock);

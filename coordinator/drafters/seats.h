@@ -92,14 +92,15 @@ uint32_t or_seats_own_path(const or_csession_t *session, uint32_t seat, const or
 // The seat of a drafter with another vocabulary that made this round's guesses; NULL: there is none.
 or_seat_t *or_seats_guessing(or_csession_t *session);
 
-// A new round: expect a tree of every seat that is taken, not late, and has sent none yet.
-void or_seats_await(const or_coordinator_t *coordinator, or_csession_t *session);
+// A new round: expect a tree of every seat that is taken, not late, and has sent none yet. A drafter that another text
+// waited for in vain, and of which nothing has come since, is late for this one, too.
+void or_seats_await(or_coordinator_t *coordinator, or_csession_t *session);
 // Is one still to come?
 bool or_seats_are_awaited(const or_csession_t *session);
 // Its tree came, or is waited for no longer.
 void or_seats_end_wait(const or_coordinator_t *coordinator, or_seat_t *seat);
 // It is late: not waited for until it speaks.
-void or_seats_lose_patience(const or_coordinator_t *coordinator, or_seat_t *seat);
+void or_seats_lose_patience(or_coordinator_t *coordinator, or_seat_t *seat);
 // This round does without those that are awaited, and holds it against none of them.
 void or_seats_bridge(or_csession_t *session);
 // A round was judged and `accepted` of its nodes were taken. What became of its guesses, and how long they took, decides

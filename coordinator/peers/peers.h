@@ -34,10 +34,12 @@ typedef struct {
     or_key_grant_t grant;       // what its key allows; key "": it has none
     or_conduct_t conduct;       // a drafter's or a client's
     or_record_t record;         // a drafter's
-    or_hold_t unread;           // what it was sent and has not read
-    bool cut;                   // it offended once too often
-    or_offence_t offence;       // that was too much
-    or_known_vocab_t *vocab;    // a drafter's; NULL: it has the target's ids
+    int64_t
+        late_ns; // a drafter's: when a text lost patience with it, and no tree of any has come since; 0: it is not so
+    or_hold_t unread;        // what it was sent and has not read
+    bool cut;                // it offended once too often
+    or_offence_t offence;    // that was too much
+    or_known_vocab_t *vocab; // a drafter's; NULL: it has the target's ids
     // A drafter that is to send the vocabulary which it announced drafts for nobody before.
     bool unknown_vocab;
     uint64_t announced_hash;
