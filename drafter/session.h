@@ -115,7 +115,7 @@ or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared
 void or_dsession_tell_again(or_dsession_t *session);
 // Return true if the coordinator is told news rather than each round's whole tree.
 bool or_dsession_tells_news(const or_dsession_t *session);
-// Note that its tree was sent now; that the text has gone on now. Both are for or_build_job_t.pass_share.
+// Note that its tree was sent now; that the text has gone on now. Both are for or_build_job_t.pass_cost.
 void or_dsession_sent(or_dsession_t *session, int64_t now_ns);
 void or_dsession_heard(or_dsession_t *session, int64_t now_ns);
 // Note that finishing the tree took draft_us and so many passes.

@@ -109,8 +109,7 @@ static or_build_job_t growing_job(or_dsession_t *session, const or_dshared_t *sh
     or_build_job_t job = job_of(session, shared, 0);
     or_build_job_suit(&job, (or_draft_method_t)open->draft_method,
                       (or_accept_rule_t)open->accept_rule);
-    job.pass_share =
-        session->away_ns > 0 ? session->pass_ns / (session->pass_ns + session->away_ns) : 0;
+    job.pass_cost = session->away_ns > 0 ? session->pass_ns / session->away_ns : 0;
     return job;
 }
 

@@ -205,35 +205,35 @@ static double believed(const or_builder_t *builder, const uint32_t *guesses, uin
     return sum;
 }
 
-// Return true if it is worth a pass to expand the batch.
-static bool pays(or_builder_t *builder, uint32_t batch_count)
+// Return true if it is worth another pass to expand the batch, when the round's tree has taken `passes`.
+static bool pays(or_builder_t *builder, uint32_t batch_count, uint32_t passes)
 {
-    double share = builder->job->pass_share;
-    if (share <= 0) {
+    if (builder->job->pass_cost <= 0) {
         return true;
     }
     double tokens = 1 + believed(builder, builder->picked, or_build_best_pick(builder));
     return OR_BUILD_CHILDREN_SHARE * believed(builder, builder->batch, batch_count) >=
-           share * tokens;
+           or_build_pass_share(builder->job, passes) * tokens;
 }
 
-// Choose a batch for the round; return 0 if none pays.
-static uint32_t next_batch(or_builder_t *builder)
+// Choose a batch for the round, whose tree has taken `passes`; return 0 if none pays.
+static uint32_t next_batch(or_builder_t *builder, uint32_t passes)
 {
     uint32_t count = choose(builder, builder->nodes_wanted, builder->depth_limit,
                             builder->nodes_wanted, OR_BUILD_NEARLY);
-    return count > 0 && pays(builder, count) ? count : 0;
+    return count > 0 && pays(builder, count, passes) ? count : 0;
 }
 
 static or_status_t finish(or_builder_t *builder)
 {
-    uint32_t count = next_batch(builder);
+    uint32_t passes = 1; // the root's; then those that are asked for, wherever they run
+    uint32_t count = next_batch(builder, passes);
     or_status_t status =
         count > 0 ? or_build_foresee(builder, or_build_best_pick(builder), OR_BUILD_CHILDREN)
                   : OR_OK;
     while (status == OR_OK && count > 0) {
         status = expand(builder, count);
-        count = status == OR_OK ? next_batch(builder) : 0;
+        count = status == OR_OK ? next_batch(builder, ++passes) : 0;
     }
     or_build_forget_ahead(builder);
     return status;

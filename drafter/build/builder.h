@@ -58,9 +58,9 @@ typedef struct {
     // depth_max count those. NULL: drafter and target share their tokens.
     struct or_strings *strings;
     or_belief_t *belief; // the session's, read here and taught by or_builder_learn
-    // or_builder_finish: the share of a round's time that one pass takes. A pass that would not bring as large a
-    // share of the round's tokens is left out; 0: none is.
-    double pass_share;
+    // or_builder_finish: the time of one pass / the time of a round without passes. A pass that would not bring as large
+    // a share of the round's tokens as it takes of its time is left out; 0: none is.
+    double pass_cost;
 } or_build_job_t;
 
 // Return true if guesses are drawn. If the rule shares the target's noise or decodes greedily, the best ones are
@@ -128,7 +128,7 @@ bool or_builder_stands(const or_builder_t *builder, const or_build_job_t *job);
 void or_builder_forget(or_builder_t *builder);
 
 // Grow until the best job->nodes_max guesses no deeper than job->depth_max are final, or not worth another pass
-// (job->pass_share), and write them to `tree` in depth-first order. Nothing runs twice. A tree whose pass fails, here
+// (job->pass_cost), and write them to `tree` in depth-first order. Nothing runs twice. A tree whose pass fails, here
 // or in or_builder_grow, is forgotten.
 or_status_t or_builder_finish(or_builder_t *builder, const or_build_job_t *job,
                               or_token_tree_t *tree);

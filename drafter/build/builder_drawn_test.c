@@ -1,6 +1,6 @@
 // Goal: a drawn tree has the shape that was asked for, its tokens have the frequencies that its distributions
 // say, and nothing was decided by what was drawn; where nothing is drawn the best are taken.
-// Method: a Markov chain over six tokens in the model's place. Shapes and draws of whole trees,
+// Method: a Markov chain over seven tokens in the model's place. Shapes and draws of whole trees,
 // every budget against the full tree, chi-square of children, paths and beams over many rounds; a
 // chooser between that counts what is asked and meets no choice twice.
 #include <math.h>

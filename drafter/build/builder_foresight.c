@@ -92,7 +92,6 @@ or_status_t or_build_foresee(or_builder_t *builder, uint32_t count, uint32_t wid
     or_growth_t growth = {
         .tau = builder->tau,
         .nearly = OR_BUILD_NEARLY,
-        .share = builder->job->pass_share / OR_BUILD_CHILDREN_SHARE,
         .nodes = builder->nodes_wanted,
         .depth = or_min_u32(builder->depth_limit, builder->nodes_wanted), // no tree is deeper
         .width = width,
@@ -101,6 +100,8 @@ or_status_t or_build_foresee(or_builder_t *builder, uint32_t count, uint32_t wid
         .slots = builder->kept_slots,
         .slot_count = builder->kept_slot_count,
     };
+    // What the last level may be asked for: each pass before it makes a pass a smaller share of the round.
+    growth.share = or_build_pass_share(builder->job, growth.depth) / OR_BUILD_CHILDREN_SHARE;
     or_status_t status = builder->source.foresee(builder, &growth, &builder->ahead);
     builder->passes += builder->ahead.passes;
     if (status != OR_OK || builder->ahead.row_count == 0) {

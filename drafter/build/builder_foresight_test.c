@@ -39,7 +39,7 @@ static void ask(or_draft_method_t method)
                            .belief = &belief,
                            .nodes_max = 1 + below(below(4) == 0 ? ROOM : 24),
                            .depth_max = 1 + below(12),
-                           .pass_share = shares[below(5)]};
+                           .pass_cost = shares[below(5)]};
     or_build_job_suit(&job, method, OR_ACCEPT_COUPLED);
     job.noisy = false;
     device.manner = (manner_t)below(MANNERS);
@@ -105,7 +105,7 @@ static void trees_from_nothing_are_the_same(void **state)
         const passes_t before = passes_so_far();
         begin_text();
         ask(method);
-        job.pass_share = 0;
+        job.pass_cost = 0;
         for (uint32_t s = 0; s < 2; s++) {
             side_t *side = s == 0 ? &ahead : &plain;
             const or_build_job_t its = job_on(side);
@@ -218,7 +218,7 @@ static void failures_leave_nothing_behind(void **state)
         ask(OR_DRAFT_COUPLED);
         job.nodes_max = 16 + below(OR_GROWTH_NODES_MAX - 16); // more than the root has children
         job.depth_max = 3;
-        job.pass_share = 0;
+        job.pass_cost = 0;
         device.manner = ALL;
         device.fails_to_run = i % 2 == 0;
         device.fails_to_adopt = i % 2 == 1;
@@ -245,7 +245,7 @@ static void standing_trees_that_fail_are_forgotten(void **state)
         finish_both(OR_DRAFT_COUPLED);
         job.nodes_max = OR_GROWTH_NODES_MAX;
         job.depth_max = 3;
-        job.pass_share = 0;
+        job.pass_cost = 0;
         device.manner = i % 4 < 2 ? ALL : NOTHING;
         device.fails_to_run = i % 4 == 0;
         device.fails_to_adopt = i % 4 == 1;

@@ -137,7 +137,7 @@ static void play_round(fixture_t *f, const text_t *text, or_build_job_t *job)
         job->history_count = text->length;
         job->nodes_max = 5 + below(f, 4);
         job->depth_max = 2 + below(f, 3);
-        job->pass_share = below(f, 2) == 0 ? 0 : 0.02;
+        job->pass_cost = below(f, 2) == 0 ? 0 : 0.02;
         finish_on(&f->sides[CPU], text, *job);
         finish_on(&f->sides[GPU], text, *job);
         assert_same_trees(&f->sides[CPU], &f->sides[GPU]);

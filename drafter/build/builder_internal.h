@@ -197,6 +197,11 @@ void or_build_forget_ahead(or_builder_t *builder);
 // A batch adds at most its weight to the tokens of a round, and this share of that, because its children take the place
 // of others.
 #define OR_BUILD_CHILDREN_SHARE 0.5
+// Return what one pass takes of the time of a round that has `passes` already.
+static inline double or_build_pass_share(const or_build_job_t *job, double passes)
+{
+    return job->pass_cost / (1 + passes * job->pass_cost);
+}
 // Begin with the root's children.
 void or_build_best_begin(or_builder_t *builder);
 // Put the round's guesses into builder->picked, best first; return how many.

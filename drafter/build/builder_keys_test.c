@@ -3,7 +3,7 @@
 // the largest products there are, K sequences are independent, and prompt lookup finds what a reader
 // finds. Every method keeps budgets, depth and context, and with every rule it is legal with its draws
 // are as the verifier wants them.
-// Method: a Markov chain over six tokens in the model's place. Trees are replayed guess by guess
+// Method: a Markov chain over seven tokens in the model's place. Trees are replayed guess by guess
 // against keys computed anew from the whole tree; brute force over all paths; cases by hand.
 #include <math.h>
 #include <stdio.h>

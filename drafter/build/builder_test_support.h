@@ -1,12 +1,13 @@
-// builder_test_support - a builder over a Markov chain of six tokens, in the model's place, and what
+// builder_test_support - a builder over a Markov chain of seven tokens, in the model's place, and what
 // its tests ask of trees.
 #pragma once
 
 #include "drafter/build/builder_internal.h"
 
-#define VOCAB 6
+#define VOCAB 7
 #define NODES 256
 #define ROOT_TOKEN 0
+#define SURE_TOKEN 6 // follows itself, and no other
 
 // The distribution after each token. 4 is followed by two tokens, 5 by one.
 extern const double markov[VOCAB][VOCAB];
