@@ -144,6 +144,7 @@ static void on_drafter(or_coordinator_t *c, or_peer_t from, const or_message_t *
         or_figures_report(c, or_peers_find(c, from), &message->body.stats);
         return;
     }
+    or_peers_find(c, from)->late_ns = 0; // it works, even if the text is over
     or_csession_t *session = or_sessions_find(&c->sessions, message->session);
     or_seat_t *seat = session != NULL ? or_seats_find(session, from) : NULL;
     if (seat == NULL) { // a session that is over, or is no longer this drafter's

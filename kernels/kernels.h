@@ -76,6 +76,8 @@ typedef struct {
     size_t next_bytes;
 } or_kv_block_t;
 
+#define OR_ROW_PANELS_MAX 4u
+
 typedef struct {
     const char *name; // "ref", "avx2", "avx512", "avx512vnni", "neon", "neon_dot"
 
@@ -105,8 +107,9 @@ typedef struct {
     // cache. For any bytes at all. rows, w->blocks >= 1.
     void (*matmul_quants)(const or_quant_panels_t *w, const or_q8_block_t *x, size_t x_stride,
                           uint32_t rows, float *y, size_t y_stride);
-    // How many panels a row alone reads at once there: whoever cuts panels into pieces gives it so many in a call.
-    uint32_t row_panels;
+    // How many panels matmul_quants reads at once for a row alone, at most OR_ROW_PANELS_MAX: a sum of shards gives it so
+    // many in a call.
+    uint32_t (*row_panels)(or_quant_t type);
 
     // y = (x * r) * weight with r = 1 / sqrt(lane_sum(x^2) / n + eps); the squares are accumulated
     // with fma. y may be x.

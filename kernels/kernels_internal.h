@@ -25,3 +25,10 @@ extern const or_kernels_t or_kernels_avx512vnni;
 // Built where OR_KERNELS_NEON is defined.
 extern const or_kernels_t or_kernels_neon;
 extern const or_kernels_t or_kernels_neon_dot;
+
+// or_kernels_t's row_panels where panels are read one after the other.
+static inline uint32_t one_panel(or_quant_t type)
+{
+    (void)type;
+    return 1;
+}

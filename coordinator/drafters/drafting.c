@@ -176,15 +176,15 @@ static bool is_fitting(const or_member_t *member, or_csession_t *session, candid
 }
 
 // The drafter with the fewest sessions drafts, and of equals the one that shares most of its vocabulary with the target,
-// has offended least and was of use: to share nothing, to be about to be cut off, or to have been of no
+// has offended least and was of use: to share nothing, to be about to be cut off, to be quiet, or to have been of no
 // use four times just now, weighs as much as four more sessions.
-static double reluctance(const or_member_t *member, int64_t now_ns)
+static double reluctance(const or_coordinator_t *c, const or_member_t *member, int64_t now_ns)
 {
     const or_known_vocab_t *known = member->vocab;
     double shared = known == NULL || known->pair->bijective ? 1 : known->figures.shared_of_bytes;
     double misconduct = member->conduct.points / OR_CONDUCT_POINTS_MAX;
     return member->sessions + 4 * (1 - shared) + 4 * misconduct +
-           or_record_rests(&member->record, now_ns);
+           4 * or_seats_is_quiet(c, member->late_ns) + or_record_rests(&member->record, now_ns);
 }
 
 static candidates_t find_candidates(or_coordinator_t *c, or_csession_t *session)
@@ -194,8 +194,8 @@ static candidates_t find_candidates(or_coordinator_t *c, or_csession_t *session)
         or_member_t *member = &c->peers.members[i];
         if (is_fitting(member, session, &found)) {
             found.count++;
-            bool better = found.best == NULL ||
-                          reluctance(member, found.now_ns) < reluctance(found.best, found.now_ns);
+            bool better = found.best == NULL || reluctance(c, member, found.now_ns) <
+                                                    reluctance(c, found.best, found.now_ns);
             found.best = better ? member : found.best;
         }
     }
@@ -369,7 +369,7 @@ static or_status_t take_seat(or_coordinator_t *c, or_csession_t *session, or_sea
     seat->usefulness =
         (or_usefulness_t){.record = or_record_rests(&member->record, or_clock_now(c->clock))};
     seat->nagged = 0;
-    seat->behind = false;
+    seat->behind = seat->spoke = false;
     seat->unanswered_ns = 0;
     if (seat->before.value != 0 && seat->before.value != member->peer.value) {
         session->stats.failovers++;

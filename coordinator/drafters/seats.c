@@ -63,14 +63,28 @@ or_seat_t *or_seats_guessing(or_csession_t *session)
 
 // ---- waiting for trees ----
 
-// A drafter that works on several texts may be late for one and in time for the next. After this without a word it is not.
-#define QUIET_NS (250 * OR_NS_PER_MS)
+// A drafter that works on several texts may be late for one and in time for the next: it is quiet after a quarter of the
+// draft time-out. After ten of them it is tried again.
+static int64_t quiet_after_ns(const or_coordinator_t *c)
+{
+    return c->config.draft_timeout_ms * OR_NS_PER_MS / 4;
+}
 
-static bool is_quiet(or_coordinator_t *c, const or_seat_t *seat)
+static int64_t forgotten_after_ns(const or_coordinator_t *c)
+{
+    return 10 * c->config.draft_timeout_ms * OR_NS_PER_MS;
+}
+
+bool or_seats_is_quiet(const or_coordinator_t *c, int64_t late_ns)
+{
+    const int64_t since_ns = or_clock_now(c->clock) - late_ns;
+    return late_ns != 0 && since_ns > quiet_after_ns(c) && since_ns < forgotten_after_ns(c);
+}
+
+static bool is_late_at_once(or_coordinator_t *c, const or_seat_t *seat)
 {
     const or_member_t *member = or_peers_find(c, seat->peer);
-    return member != NULL && member->late_ns != 0 &&
-           or_clock_now(c->clock) - member->late_ns > QUIET_NS;
+    return !seat->spoke && member != NULL && or_seats_is_quiet(c, member->late_ns);
 }
 
 void or_seats_await(or_coordinator_t *c, or_csession_t *session)
@@ -80,7 +94,7 @@ void or_seats_await(or_coordinator_t *c, or_csession_t *session)
         if (seat->peer.value == 0 || seat->late || seat->drafted || seat->awaited) {
             continue;
         }
-        if (is_quiet(c, seat)) {
+        if (is_late_at_once(c, seat)) {
             or_seats_lose_patience(c, seat);
         } else {
             seat->awaited = true;
@@ -110,13 +124,15 @@ void or_seats_end_wait(const or_coordinator_t *c, or_seat_t *seat)
 
 void or_seats_lose_patience(or_coordinator_t *c, or_seat_t *seat)
 {
+    const int64_t now = or_clock_now(c->clock);
     or_member_t *member = or_peers_find(c, seat->peer);
-    if (member != NULL && member->late_ns == 0) {
-        member->late_ns = or_clock_now(c->clock);
+    if (member != NULL &&
+        (member->late_ns == 0 || now - member->late_ns >= forgotten_after_ns(c))) {
+        member->late_ns = now;
     }
     seat->late = true;
     seat->awaited = false;
-    seat->awaited_ns = or_clock_now(c->clock);
+    seat->awaited_ns = now;
     seat->nudge_ns = or_hub_after_ms(c, c->config.heartbeat_ms);
 }
 

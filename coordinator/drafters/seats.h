@@ -36,6 +36,7 @@ typedef struct or_seat {
     int64_t awaited_ns; // since when; after that, since when it is late
     int64_t waited_ns;  // how long this round waited for it
     bool late;          // it let a round pass: not waited for until it speaks
+    bool spoke;         // it has sent something about this text
     bool drafted;       // what follows is its tree for this round; else that is empty
     or_token_tree_t *tree;
     uint64_t tree_digest;   // as it came
@@ -92,8 +93,11 @@ uint32_t or_seats_own_path(const or_csession_t *session, uint32_t seat, const or
 // The seat of a drafter with another vocabulary that made this round's guesses; NULL: there is none.
 or_seat_t *or_seats_guessing(or_csession_t *session);
 
-// A new round: expect a tree of every seat that is taken, not late, and has sent none yet. A drafter that another text
-// waited for in vain, and of which nothing has come since, is late for this one, too.
+// Has a text given a drafter up a while ago, and has it sent nothing about any text since? After some more time that is
+// forgotten, and a text tries it again. late_ns is the drafter's (or_member_t).
+bool or_seats_is_quiet(const or_coordinator_t *coordinator, int64_t late_ns);
+// A new round: expect a tree of every seat that is taken, not late, and has sent none yet. A quiet drafter is late at once
+// for a text that it has sent nothing about.
 void or_seats_await(or_coordinator_t *coordinator, or_csession_t *session);
 // Is one still to come?
 bool or_seats_are_awaited(const or_csession_t *session);

@@ -34,8 +34,8 @@ typedef struct {
     or_key_grant_t grant;       // what its key allows; key "": it has none
     or_conduct_t conduct;       // a drafter's or a client's
     or_record_t record;         // a drafter's
-    int64_t
-        late_ns; // a drafter's: when a text lost patience with it, and no tree of any has come since; 0: it is not so
+    // A drafter's: when a text gave it up, and it has sent nothing about any text since; 0: it is not so.
+    int64_t late_ns;
     or_hold_t unread;        // what it was sent and has not read
     bool cut;                // it offended once too often
     or_offence_t offence;    // that was too much

@@ -13,10 +13,6 @@
 // A drafter spoke. One that was late gets the state of things, and is waited for again from the next round.
 static void heard(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat, uint64_t round)
 {
-    or_member_t *member = or_peers_find(c, seat->peer);
-    if (member != NULL) {
-        member->late_ns = 0;
-    }
     if (seat->late && round < session->round) {
         if (or_seats_pool(session)) { // any of its trees is welcome: it is as far as it was told
             or_redraft_send_tail(c, session, seat);
@@ -25,6 +21,7 @@ static void heard(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat, 
         }
     }
     seat->late = false;
+    seat->spoke = true;
     seat->unanswered_ns = 0;
 }
 
@@ -128,6 +125,7 @@ void or_round_drafter_error(or_coordinator_t *c, or_csession_t *session, or_seat
                             const or_error_t *error)
 {
     seat->late = false;
+    seat->spoke = true;
     or_log_of(OR_LOG_DEBUG, or_csession_subject(session), "round %llu: drafter says: %s",
               (unsigned long long)session->round, error->text);
     switch (error->code) {

@@ -100,8 +100,9 @@ or_status_t or_build_foresee(or_builder_t *builder, uint32_t count, uint32_t wid
         .slots = builder->kept_slots,
         .slot_count = builder->kept_slot_count,
     };
-    // What the last level may be asked for: each pass before it makes a pass a smaller share of the round.
-    growth.share = or_build_pass_share(builder->job, growth.depth) / OR_BUILD_CHILDREN_SHARE;
+    // As for the first pass after the root's. Later ones are a smaller share of the round: what they would still bring is
+    // asked for pass by pass, rather than that rows are run which nobody wants.
+    growth.share = or_build_pass_share(builder->job, 1) / OR_BUILD_CHILDREN_SHARE;
     or_status_t status = builder->source.foresee(builder, &growth, &builder->ahead);
     builder->passes += builder->ahead.passes;
     if (status != OR_OK || builder->ahead.row_count == 0) {

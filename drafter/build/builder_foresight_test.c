@@ -79,7 +79,8 @@ static passes_t passes_so_far(void)
                       or_builder_passes(plain.builder)};
 }
 
-// Both sides did the same. A device that grows as it is told runs all that is asked for, in as many passes.
+// Both sides did the same. A device that grows as it is told runs all that is asked for, in as many passes; where passes
+// cost, it may stop earlier, and runs nothing that is not asked for.
 static void assert_alike(passes_t before)
 {
     const passes_t after = passes_so_far();
@@ -89,7 +90,7 @@ static void assert_alike(passes_t before)
     assert_int_equal(after.ahead, ahead.passes + device.passes);
     assert_int_equal(after.plain, plain.passes);
     if (device.manner == ALL && !device.ran_out && job.nodes_max <= OR_GROWTH_NODES_MAX) {
-        assert_int_equal(after.asked_for, before.asked_for);
+        assert_true(job.pass_cost > 0 || after.asked_for == before.asked_for);
         assert_int_equal(after.ahead - before.ahead, after.plain - before.plain);
     }
 }

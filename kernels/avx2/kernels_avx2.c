@@ -230,4 +230,4 @@ ALWAYS_INLINE fetch_t what_to_fetch(const product_t *p, weights_t type, uint32_t
 
 #include "kernels/vector/vector_body.h"
 
-const or_kernels_t or_kernels_avx2 = VECTOR_TABLE("avx2", matmul_quants_avx2, STREAMS_MAX);
+const or_kernels_t or_kernels_avx2 = VECTOR_TABLE("avx2", matmul_quants_avx2, row_panels_avx2);

@@ -34,9 +34,10 @@ typedef struct {
     uint32_t span; // words whose sums of pairs fit 16 bits
     uint32_t bias; // what an integer was made larger by to be stored, as 128 >> bias
     bool minima;
-    bool is_dear;     // to decode, so that many rows read it from a plain block
-    uint32_t streams; // panels that a row alone reads at once (docs/decisions.md); 0: one after the other
-    uint32_t ahead;   // bytes of each that it fetches ahead meanwhile
+    bool is_dear; // to decode, so that many rows read it from a plain block
+    uint32_t
+        streams; // panels that a row alone reads at once (docs/decisions.md); 0: one after the other
+    uint32_t ahead; // bytes of each that it fetches ahead meanwhile
 } shape_t;
 
 #define FEW_AHEAD 2048u // bytes
@@ -109,10 +110,10 @@ extern const multiply_tile_t multiply_direct_avx2[OR_QUANT_TYPES];
 
 // A row alone, over the same blocks of some panels at once.
 typedef struct {
-    const char *panels[STREAMS_MAX];
+    const char *panels[OR_ROW_PANELS_MAX];
     uint32_t first, end; // of their blocks
     const or_q8_block_t *x;
-    float *y[STREAMS_MAX];
+    float *y[OR_ROW_PANELS_MAX];
 } streams_t;
 
 typedef void (*multiply_streams_t)(const streams_t *row);

@@ -44,6 +44,12 @@ static uint32_t streams_of(or_quant_t type)
     return streams[type];
 }
 
+uint32_t row_panels_avx2(or_quant_t type)
+{
+    const uint32_t streams = streams_of(type);
+    return streams > 0 ? streams : 1;
+}
+
 // ---- all rows and panels ----
 
 typedef struct {
@@ -157,7 +163,7 @@ static void multiply_panel(const panels_t *w, uint32_t panel, const rows_t *rows
     }
 }
 
-// A row alone. Panels are cut into as many equal parts as there are streams. Returns how many panels were multiplied: the
+// A row alone. Panels are cut into as many equal parts as there are streams. Return how many panels were multiplied: the
 // rest has fewer than there are streams.
 static uint32_t multiply_in_streams(const panels_t *w, const rows_t *row)
 {

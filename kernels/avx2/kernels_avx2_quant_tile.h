@@ -82,7 +82,7 @@ ALWAYS_INLINE void multiply_rows(or_quant_t type, shape_t s, size_t block_bytes,
 ALWAYS_INLINE void multiply_streams(or_quant_t type, shape_t s, size_t block_bytes,
                                     const streams_t *row)
 {
-    __m256 chains[STREAMS_MAX][VECTORS];
+    __m256 chains[OR_ROW_PANELS_MAX][VECTORS];
 #pragma GCC unroll 4
     for (uint32_t i = 0; i < s.streams; i++) {
         chains[i][0] = chains[i][1] = _mm256_setzero_ps();

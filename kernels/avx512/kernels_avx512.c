@@ -208,5 +208,6 @@ ALWAYS_INLINE fetch_t what_to_fetch(const product_t *p, weights_t type, uint32_t
 
 #include "kernels/vector/vector_body.h"
 
-const or_kernels_t or_kernels_avx512 = VECTOR_TABLE("avx512", matmul_quants_avx512, 1);
-const or_kernels_t or_kernels_avx512vnni = VECTOR_TABLE("avx512vnni", matmul_quants_avx512vnni, 1);
+const or_kernels_t or_kernels_avx512 = VECTOR_TABLE("avx512", matmul_quants_avx512, one_panel);
+const or_kernels_t or_kernels_avx512vnni =
+    VECTOR_TABLE("avx512vnni", matmul_quants_avx512vnni, one_panel);

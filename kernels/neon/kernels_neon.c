@@ -243,5 +243,6 @@ ALWAYS_INLINE void multiply(const product_t *p, weights_t type, uint32_t rows, u
 
 #include "kernels/vector/vector_body.h"
 
-const or_kernels_t or_kernels_neon = VECTOR_TABLE("neon", matmul_quants_neon, 1);
-const or_kernels_t or_kernels_neon_dot = VECTOR_TABLE("neon_dot", matmul_quants_neon_dot, 1);
+const or_kernels_t or_kernels_neon = VECTOR_TABLE("neon", matmul_quants_neon, one_panel);
+const or_kernels_t or_kernels_neon_dot =
+    VECTOR_TABLE("neon_dot", matmul_quants_neon_dot, one_panel);

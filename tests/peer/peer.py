@@ -52,27 +52,34 @@ class Cluster:
     def __init__(self, outrider, target, draft, beside=()):
         self.outrider, self.drafters = outrider, 1 + len(beside)
         self.endpoint = f"tcp://127.0.0.1:{free_port()}"
-        self.log = tempfile.TemporaryFile()
         drafter = outrider.with_name("outrider-drafter")
-        self.processes = [self.begin(outrider, "up", "-m", target, "-md", draft, "--listen", self.endpoint, "--http", "none"),
-                          *(self.begin(drafter, "-m", model, "--connect", self.endpoint) for model in beside)]
-
-    def begin(self, *words):
-        return subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        self.commands = [(outrider, "up", "-m", target, "-md", draft, "--listen", self.endpoint, "--http", "none"),
+                         *((drafter, "-m", model, "--connect", self.endpoint) for model in beside)]
+        self.processes = []
 
     def __enter__(self):
-        last = time.monotonic() + READY_S
-        while not self.is_ready():
-            if time.monotonic() > last or any(process.poll() is not None for process in self.processes):
-                self.__exit__()
-                self.log.seek(0)
-                raise SystemExit("the cluster does not begin:\n" + self.log.read()[-2000:].decode(errors="replace"))
-            time.sleep(0.1)
+        self.log = tempfile.TemporaryFile()
+        try:
+            for words in self.commands:
+                self.processes.append(subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log))
+            self.wait_until_ready()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
         for process in reversed(self.processes):
             end(process, signal.SIGINT)
+        self.log.close()
+
+    def wait_until_ready(self):
+        last = time.monotonic() + READY_S
+        while not self.is_ready():
+            if time.monotonic() > last or any(process.poll() is not None for process in self.processes):
+                self.log.seek(0)
+                raise SystemExit("the cluster does not begin:\n" + self.log.read()[-2000:].decode(errors="replace"))
+            time.sleep(0.1)
 
     def is_ready(self):
         words = [str(self.outrider), "status", "--connect", self.endpoint, "--json"]

@@ -13,11 +13,12 @@
 #define PANEL_TILE_BYTES (384u << 10)
 #define ROW_TILE_UNIT 16u // a multiple of what kernels take together
 
-// The rows, the outputs and the depth of the tree of one sum of shards, which fill OR_SHARD_SUM_FLOATS.
+// The most rows, their outputs and the depth of the tree of one sum of shards, which fill OR_SHARD_SUM_FLOATS.
 #define SUM_ROWS 64u
 #define SUM_OUTPUTS (PAIR * OR_PANEL)
 #define SUM_PARTS 4u
 _Static_assert(SUM_PARTS *SUM_ROWS *SUM_OUTPUTS == OR_SHARD_SUM_FLOATS, "scratch of a shard sum");
+_Static_assert(OR_ROW_PANELS_MAX *OR_PANEL <= SUM_ROWS * SUM_OUTPUTS, "that of a row alone");
 
 or_product_t or_product(const or_matrix_t *matrix, uint32_t begin, uint32_t end, float *y,
                         size_t y_stride)
@@ -257,6 +258,12 @@ static void sum_tile(const shard_sum_t *sum, const rows_t *tile, piece_t piece, 
     }
 }
 
+// A row alone reads weights from memory for itself, and is faster the longer it goes on at few places.
+static uint32_t row_panels(const rows_t *rows, const or_matrix_t *matrix)
+{
+    return matrix->quantised ? rows->kernels->row_panels(matrix->quant) : 1;
+}
+
 static void sum_pairs(void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
     const shard_sum_t *sum = context;
@@ -265,8 +272,7 @@ static void sum_pairs(void *context, uint32_t worker, uint32_t begin, uint32_t e
                            or_min_u32(p->panels.begin + end * PAIR, p->panels.end)};
     const or_span_t inputs = {sum->shards[0].begin, sum->shards[sum->count - 1].end};
     float *parts = sum->scratch + (size_t)worker * OR_SHARD_SUM_FLOATS;
-    // A row alone reads weights from memory for itself, and is faster the longer it goes on at few places.
-    const uint32_t together = sum->rows.rows == 1 ? sum->rows.kernels->row_panels : PAIR;
+    const uint32_t together = sum->rows.rows == 1 ? row_panels(&sum->rows, p->matrix) : PAIR;
     for (uint32_t row = 0; row < sum->rows.rows; row += SUM_ROWS) {
         rows_t tile = sum->rows;
         tile.first += row;
