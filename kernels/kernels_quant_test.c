@@ -202,9 +202,14 @@ static product_t product_of_panels(uint64_t *random, or_quant_t type, test_kind_
     return p;
 }
 
+static uint32_t panels_random(uint64_t *random)
+{
+    return 1 + (uint32_t)test_below(random, 3);
+}
+
 static product_t product_random(uint64_t *random, or_quant_t type, test_kind_t kind, uint32_t rows)
 {
-    return product_of_panels(random, type, kind, rows, 1 + (uint32_t)test_below(random, 3));
+    return product_of_panels(random, type, kind, rows, panels_random(random));
 }
 
 static void product_free(product_t *p)
@@ -242,6 +247,14 @@ static void check_product(const product_t *p)
     test_check_rows(&definition, width, p->y_stride, "ref, once more");
 }
 
+static void check_drawn(uint64_t *random, or_quant_t type, uint32_t rows, uint32_t panels)
+{
+    test_kind_t kind = (test_kind_t)test_below(random, KINDS);
+    product_t p = product_of_panels(random, type, kind, rows, panels);
+    check_product(&p);
+    product_free(&p);
+}
+
 // Each type, each number of rows, a shape and a kind that are drawn.
 static void matmul_equals_ref(void **state)
 {
@@ -249,10 +262,7 @@ static void matmul_equals_ref(void **state)
     uint64_t random = test_seed();
     for (uint32_t rows = 1; rows <= ROWS_MAX; rows++) {
         for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
-            test_kind_t kind = (test_kind_t)test_below(&random, KINDS);
-            product_t p = product_random(&random, type, kind, rows);
-            check_product(&p);
-            product_free(&p);
+            check_drawn(&random, type, rows, panels_random(&random));
         }
     }
 }
@@ -264,10 +274,7 @@ static void matmul_equals_ref_in_a_row_alone(void **state)
     uint64_t random = test_seed();
     for (uint32_t panels = 1; panels <= PANELS_MAX; panels++) {
         for (or_quant_t type = 0; type < OR_QUANT_TYPES; type++) {
-            test_kind_t kind = (test_kind_t)test_below(&random, KINDS);
-            product_t p = product_of_panels(&random, type, kind, 1, panels);
-            check_product(&p);
-            product_free(&p);
+            check_drawn(&random, type, 1, panels);
         }
     }
 }

@@ -35,9 +35,8 @@ typedef struct {
     uint32_t bias; // what an integer was made larger by to be stored, as 128 >> bias
     bool minima;
     bool is_dear; // to decode, so that many rows read it from a plain block
-    uint32_t
-        streams; // panels that a row alone reads at once (docs/decisions.md); 0: one after the other
-    uint32_t ahead; // bytes of each that it fetches ahead meanwhile
+    // Panels that a row alone reads at once (docs/decisions.md), and bytes of each that it fetches ahead; 0: one after the other.
+    uint32_t streams, ahead;
 } shape_t;
 
 #define FEW_AHEAD 2048u // bytes
