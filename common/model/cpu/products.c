@@ -229,6 +229,7 @@ typedef struct {
     const or_product_t *product;
     const or_span_t *shards;
     uint32_t count;
+    uint32_t item_panels;
 } shard_sum_t;
 
 // The sum of all shards in the fixed tree, at parts[0]. As in binary counting, a part is added to the
@@ -258,21 +259,35 @@ static void sum_tile(const shard_sum_t *sum, const rows_t *tile, piece_t piece, 
     }
 }
 
-// A row alone reads weights from memory for itself, and is faster the longer it goes on at few places.
-static uint32_t row_panels(const rows_t *rows, const or_matrix_t *matrix)
+// Return the panels that a kernel is given at once. A row alone reads weights from memory for itself, and is faster the
+// longer it goes on at few places.
+static uint32_t panels_together(const rows_t *rows, const or_matrix_t *matrix)
 {
+    if (rows->rows > 1) {
+        return PAIR;
+    }
     return matrix->quantised ? rows->kernels->row_panels(matrix->quant) : 1;
 }
 
-static void sum_pairs(void *context, uint32_t worker, uint32_t begin, uint32_t end)
+// Return the panels of an item: what kernels are given at once, or fewer where workers would go without.
+static uint32_t panels_of_an_item(const shard_sum_t *sum, uint32_t workers)
+{
+    uint32_t panels = panels_together(&sum->rows, sum->product->matrix);
+    while (panels > PAIR && or_span_length(sum->product->panels) < panels * workers) {
+        panels /= 2;
+    }
+    return panels > PAIR ? panels : PAIR;
+}
+
+static void sum_items(void *context, uint32_t worker, uint32_t begin, uint32_t end)
 {
     const shard_sum_t *sum = context;
     const or_product_t *p = sum->product;
-    const or_span_t all = {p->panels.begin + begin * PAIR,
-                           or_min_u32(p->panels.begin + end * PAIR, p->panels.end)};
+    const or_span_t all = {p->panels.begin + begin * sum->item_panels,
+                           or_min_u32(p->panels.begin + end * sum->item_panels, p->panels.end)};
     const or_span_t inputs = {sum->shards[0].begin, sum->shards[sum->count - 1].end};
     float *parts = sum->scratch + (size_t)worker * OR_SHARD_SUM_FLOATS;
-    const uint32_t together = sum->rows.rows == 1 ? row_panels(&sum->rows, p->matrix) : PAIR;
+    const uint32_t together = panels_together(&sum->rows, p->matrix);
     for (uint32_t row = 0; row < sum->rows.rows; row += SUM_ROWS) {
         rows_t tile = sum->rows;
         tile.first += row;
@@ -300,8 +315,12 @@ void or_shard_sum_run(const or_kernels_t *kernels, or_workers_t *workers, float 
                        .product = product,
                        .shards = shards,
                        .count = count};
-    or_workers_run(workers, pairs_of(product), or_workers_grain(pair_multiply_adds(product, rows)),
-                   sum_pairs, &sum);
+    sum.item_panels = panels_of_an_item(&sum, or_workers_count(workers));
+    const uint64_t multiply_adds =
+        (uint64_t)or_span_length(product->inputs) * sum.item_panels * OR_PANEL * rows;
+    const uint32_t panels = or_span_length(product->panels);
+    or_workers_run(workers, (panels + sum.item_panels - 1) / sum.item_panels,
+                   or_workers_grain(multiply_adds), sum_items, &sum);
 }
 
 // ---- a sum of parts, each of which is cut into shards ----
