@@ -261,22 +261,22 @@ static void sum_tile(const shard_sum_t *sum, const rows_t *tile, piece_t piece, 
 
 // Return the panels that a kernel is given at once. A row alone reads weights from memory for itself, and is faster the
 // longer it goes on at few places.
-static uint32_t panels_together(const rows_t *rows, const or_matrix_t *matrix)
+static uint32_t panels_together(const or_kernels_t *kernels, const or_matrix_t *matrix,
+                                uint32_t rows)
 {
-    if (rows->rows > 1) {
+    if (rows > 1) {
         return PAIR;
     }
-    return matrix->quantised ? rows->kernels->row_panels(matrix->quant) : 1;
+    return matrix->quantised ? kernels->row_panels(matrix->quant) : 1;
 }
 
-// Return the panels of an item: what kernels are given at once, or fewer where workers would go without.
-static uint32_t panels_of_an_item(const shard_sum_t *sum, uint32_t workers)
+// Return the panels of an item of `all`: those of a row alone, or fewer where workers would go without, but a pair at least.
+static uint32_t panels_of_an_item(uint32_t together, uint32_t all, uint32_t workers)
 {
-    uint32_t panels = panels_together(&sum->rows, sum->product->matrix);
-    while (panels > PAIR && or_span_length(sum->product->panels) < panels * workers) {
-        panels /= 2;
+    while (together > PAIR && all < together * workers) {
+        together /= 2;
     }
-    return panels > PAIR ? panels : PAIR;
+    return together > PAIR ? together : PAIR;
 }
 
 static void sum_items(void *context, uint32_t worker, uint32_t begin, uint32_t end)
@@ -287,7 +287,7 @@ static void sum_items(void *context, uint32_t worker, uint32_t begin, uint32_t e
                            or_min_u32(p->panels.begin + end * sum->item_panels, p->panels.end)};
     const or_span_t inputs = {sum->shards[0].begin, sum->shards[sum->count - 1].end};
     float *parts = sum->scratch + (size_t)worker * OR_SHARD_SUM_FLOATS;
-    const uint32_t together = panels_together(&sum->rows, p->matrix);
+    const uint32_t together = panels_together(sum->rows.kernels, p->matrix, sum->rows.rows);
     for (uint32_t row = 0; row < sum->rows.rows; row += SUM_ROWS) {
         rows_t tile = sum->rows;
         tile.first += row;
@@ -315,10 +315,11 @@ void or_shard_sum_run(const or_kernels_t *kernels, or_workers_t *workers, float 
                        .product = product,
                        .shards = shards,
                        .count = count};
-    sum.item_panels = panels_of_an_item(&sum, or_workers_count(workers));
+    const uint32_t panels = or_span_length(product->panels);
+    sum.item_panels = panels_of_an_item(panels_together(kernels, product->matrix, rows), panels,
+                                        or_workers_count(workers));
     const uint64_t multiply_adds =
         (uint64_t)or_span_length(product->inputs) * sum.item_panels * OR_PANEL * rows;
-    const uint32_t panels = or_span_length(product->panels);
     or_workers_run(workers, (panels + sum.item_panels - 1) / sum.item_panels,
                    or_workers_grain(multiply_adds), sum_items, &sum);
 }
@@ -330,40 +331,42 @@ typedef struct {
     float *scratch; // [workers][OR_PART_SUM_FLOATS]
     const or_part_product_t *parts;
     uint32_t count, shards, rows;
+    uint32_t group; // panels that are added up together
     float *y;
     size_t y_stride;
 } part_sum_t;
 
-// Some pairs of panels, for which a worker has sums of each shard: [pair][shard][row][outputs of the pair].
+// Some groups of panels, for which a worker has sums of each shard: [group][shard][row][outputs of the group].
 typedef struct {
     const part_sum_t *sum;
     or_span_t panels;
     float *sums;
-    float *product; // [rows][outputs of a pair]
+    float *product; // [rows][outputs of a group]
 } part_tile_t;
 
-static float *sums_of_shard(const part_tile_t *tile, uint32_t pair, uint32_t shard)
+static float *sums_of_shard(const part_tile_t *tile, uint32_t group, uint32_t shard)
 {
-    return tile->sums + (size_t)(pair * tile->sum->shards + shard) * tile->sum->rows * SUM_OUTPUTS;
+    const part_sum_t *sum = tile->sum;
+    return tile->sums + (size_t)(group * sum->shards + shard) * sum->rows * sum->group * OR_PANEL;
 }
 
-static or_span_t panels_of_pair(const part_tile_t *tile, uint32_t pair)
+static or_span_t panels_of_group(const part_tile_t *tile, uint32_t group)
 {
-    uint32_t first = tile->panels.begin + pair * PAIR;
-    return (or_span_t){first, or_min_u32(first + PAIR, tile->panels.end)};
+    uint32_t first = tile->panels.begin + group * tile->sum->group;
+    return (or_span_t){first, or_min_u32(first + tile->sum->group, tile->panels.end)};
 }
 
-static uint32_t pairs_of_tile(const part_tile_t *tile)
+static uint32_t groups_of_tile(const part_tile_t *tile)
 {
-    return (or_span_length(tile->panels) + PAIR - 1) / PAIR;
+    return (or_span_length(tile->panels) + tile->sum->group - 1) / tile->sum->group;
 }
 
-// Add the product of some panels of a pair to its sums.
-static void add_shard(const part_tile_t *tile, const or_part_product_t *part, uint32_t pair,
+// Add the product of some panels of a group to its sums.
+static void add_shard(const part_tile_t *tile, const or_part_product_t *part, uint32_t group,
                       or_span_t panels, uint32_t shard)
 {
     const or_kernels_t *kernels = tile->sum->kernels;
-    const or_span_t all = panels_of_pair(tile, pair);
+    const or_span_t all = panels_of_group(tile, group);
     const uint32_t stride = or_span_length(all) * OR_PANEL;
     const uint32_t outputs = or_span_length(panels) * OR_PANEL;
     const rows_t rows = {kernels, part->x, part->first, part->count};
@@ -373,7 +376,7 @@ static void add_shard(const part_tile_t *tile, const or_part_product_t *part, ui
         .inputs = part->shards[shard],
         .all_panels = tile->panels,
         .all_inputs = {part->shards[0].begin, part->shards[tile->sum->shards - 1].end}};
-    float *sums = sums_of_shard(tile, pair, shard) + (panels.begin - all.begin) * OR_PANEL;
+    float *sums = sums_of_shard(tile, group, shard) + (panels.begin - all.begin) * OR_PANEL;
     multiply(&rows, &piece, tile->product, outputs);
     for (uint32_t i = 0; i < part->count; i++) {
         uint32_t row = part->rows != NULL ? part->rows[i] : i;
@@ -381,32 +384,34 @@ static void add_shard(const part_tile_t *tile, const or_part_product_t *part, ui
     }
 }
 
-// A part's panels come one after the other, as they lie in memory; where a row alone reads them, one by one.
+// A part's panels come one after the other, as they lie in memory.
 static void add_part(const part_tile_t *tile, const or_part_product_t *part)
 {
-    const uint32_t together = part->count == 1 ? 1 : PAIR;
+    const uint32_t group = tile->sum->group;
+    const uint32_t together =
+        or_min_u32(panels_together(tile->sum->kernels, &part->matrix, part->count), group);
     for (uint32_t first = tile->panels.begin; first < tile->panels.end; first += together) {
         const or_span_t panels = {first, or_min_u32(first + together, tile->panels.end)};
         for (uint32_t s = 0; s < tile->sum->shards; s++) {
             if (or_span_length(part->shards[s]) > 0) {
-                add_shard(tile, part, (first - tile->panels.begin) / PAIR, panels, s);
+                add_shard(tile, part, (first - tile->panels.begin) / group, panels, s);
             }
         }
     }
 }
 
-static void finish_pair(const part_tile_t *tile, uint32_t pair)
+static void finish_group(const part_tile_t *tile, uint32_t group)
 {
     const part_sum_t *sum = tile->sum;
-    const or_span_t panels = panels_of_pair(tile, pair);
+    const or_span_t panels = panels_of_group(tile, group);
     const uint32_t outputs = or_span_length(panels) * OR_PANEL;
     for (uint32_t step = 1; step < sum->shards; step *= 2) {
         for (uint32_t s = 0; s < sum->shards; s += 2 * step) {
-            sum->kernels->add(sums_of_shard(tile, pair, s), sums_of_shard(tile, pair, s + step),
+            sum->kernels->add(sums_of_shard(tile, group, s), sums_of_shard(tile, group, s + step),
                               sum->rows * outputs);
         }
     }
-    const float *sums = sums_of_shard(tile, pair, 0);
+    const float *sums = sums_of_shard(tile, group, 0);
     for (uint32_t row = 0; row < sum->rows; row++) {
         memcpy(sum->y + row * sum->y_stride + (size_t)panels.begin * OR_PANEL,
                sums + (size_t)row * outputs, outputs * sizeof *sums);
@@ -418,23 +423,31 @@ static void sum_parts(void *context, uint32_t worker, uint32_t begin, uint32_t e
     const part_sum_t *sum = context;
     float *scratch = sum->scratch + (size_t)worker * OR_PART_SUM_FLOATS;
     const uint32_t product_floats = OR_PART_SUM_ROWS * SUM_OUTPUTS;
-    const uint32_t pair_floats = sum->shards * sum->rows * SUM_OUTPUTS;
-    const uint32_t pairs = (OR_PART_SUM_FLOATS - product_floats) / pair_floats; // at a time
+    const uint32_t group_floats = sum->shards * sum->rows * sum->group * OR_PANEL;
+    const uint32_t groups = (OR_PART_SUM_FLOATS - product_floats) / group_floats; // at a time
     const uint32_t panels = sum->parts[0].matrix.panels.end;
-    for (uint32_t pair = begin; pair < end; pair += pairs) {
-        const part_tile_t tile = {
-            .sum = sum,
-            .panels = {pair * PAIR, or_min_u32(or_min_u32(pair + pairs, end) * PAIR, panels)},
-            .sums = scratch + product_floats,
-            .product = scratch};
-        memset(tile.sums, 0, (size_t)pairs_of_tile(&tile) * pair_floats * sizeof *tile.sums);
+    for (uint32_t group = begin; group < end; group += groups) {
+        const uint32_t behind = or_min_u32(group + groups, end) * sum->group;
+        const part_tile_t tile = {.sum = sum,
+                                  .panels = {group * sum->group, or_min_u32(behind, panels)},
+                                  .sums = scratch + product_floats,
+                                  .product = scratch};
+        memset(tile.sums, 0, (size_t)groups_of_tile(&tile) * group_floats * sizeof *tile.sums);
         for (uint32_t i = 0; i < sum->count; i++) {
             add_part(&tile, &sum->parts[i]);
         }
-        for (uint32_t i = 0; i < pairs_of_tile(&tile); i++) {
-            finish_pair(&tile, i);
+        for (uint32_t i = 0; i < groups_of_tile(&tile); i++) {
+            finish_group(&tile, i);
         }
     }
+}
+
+// Parts that a row alone meets are read like its sums of shards, as long as all rows' outputs find room.
+static uint32_t panels_of_a_group(const part_sum_t *sum, uint32_t panels, uint32_t workers)
+{
+    const uint32_t most = OR_PART_SUM_ROWS / sum->rows * PAIR;
+    const uint32_t together = panels_together(sum->kernels, &sum->parts[0].matrix, 1);
+    return panels_of_an_item(or_min_u32(together, most), panels, workers);
 }
 
 void or_part_sum_run(const or_kernels_t *kernels, or_workers_t *workers, float *scratch,
@@ -450,11 +463,13 @@ void or_part_sum_run(const or_kernels_t *kernels, or_workers_t *workers, float *
                       .y = y,
                       .y_stride = y_stride};
     assert(rows <= OR_PART_SUM_ROWS && shards <= OR_SHARDS);
+    const uint32_t panels = or_span_length(parts[0].matrix.panels);
+    sum.group = panels_of_a_group(&sum, panels, or_workers_count(workers));
     uint64_t multiply_adds = 0;
     for (uint32_t i = 0; i < count; i++) {
-        multiply_adds +=
-            (uint64_t)or_span_length(parts[i].matrix.inputs) * SUM_OUTPUTS * parts[i].count;
+        multiply_adds += (uint64_t)or_span_length(parts[i].matrix.inputs) * sum.group * OR_PANEL *
+                         parts[i].count;
     }
-    uint32_t pairs = (or_span_length(parts[0].matrix.panels) + PAIR - 1) / PAIR;
-    or_workers_run(workers, pairs, or_workers_grain(multiply_adds), sum_parts, &sum);
+    or_workers_run(workers, (panels + sum.group - 1) / sum.group, or_workers_grain(multiply_adds),
+                   sum_parts, &sum);
 }

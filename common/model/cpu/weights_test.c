@@ -14,10 +14,11 @@
 #include "tests/support/test_support.h"
 
 #define INPUTS 512u // two super-blocks
-#define OUTPUTS 70u
+#define OUTPUTS 262u
+#define PANELS 17u // of them: each of two threads has some that a row alone takes at once
 #define ROWS 3u
-#define Y_STRIDE 80u // whole panels
-#define MANY_ROWS 70u
+#define Y_STRIDE 272u      // whole panels
+#define MANY_ROWS 130u     // of more than 128, groups of panels are smaller
 #define MANY_INPUTS 16384u // of so many, both rows and panels are cut into tiles
 #define POISON 0xAA
 
@@ -203,7 +204,7 @@ static void check_part(const or_gguf_tensor_t *tensor, const float *numbers, or_
     uint32_t unit = or_gguf_tensor_block(tensor->type).elements;
     size_t units = (held_inputs.end - 1) / unit - held_inputs.begin / unit + 1;
     size_t panels = part.panels.end - part.panels.begin;
-    assert_int_equal(part.bytes * 5 * (INPUTS / unit), whole.bytes * panels * units);
+    assert_int_equal(part.bytes * PANELS * (INPUTS / unit), whole.bytes * panels * units);
     or_matrix_free(&part);
     or_matrix_free(&whole);
 }
@@ -257,7 +258,7 @@ static void rows_are_those_of_the_file(void **state)
     (void)state;
     uint64_t rng = test_seed();
     const or_span_t outputs = {37, OUTPUTS}, inputs = {32, 384};
-    const size_t first = 32, last = 80, width = 352;
+    const size_t first = 32, last = Y_STRIDE, width = 352;
     or_workers_t *workers = create_workers(2);
     for (size_t t = 1; t < 3; t++) {
         or_gguf_tensor_t tensor = random_tensor(&rng, t, INPUTS);
@@ -308,6 +309,20 @@ static void tiles_do_not_show(void **state)
     free(numbers);
 }
 
+static uint32_t four_panels(or_quant_t type)
+{
+    (void)type;
+    return 4;
+}
+
+// Return this processor's kernels, but a row alone takes four panels at once, as with AVX2.
+static or_kernels_t kernels_of_four_panels(void)
+{
+    or_kernels_t kernels = *or_kernels_pick();
+    kernels.row_panels = four_panels;
+    return kernels;
+}
+
 // Eight shards of which two are empty, and the ranks' halves of them.
 static void a_sum_of_shards_is_that_of_its_parts(void **state)
 {
@@ -316,7 +331,7 @@ static void a_sum_of_shards_is_that_of_its_parts(void **state)
     static float y[MANY_ROWS * Y_STRIDE], other_half[MANY_ROWS * Y_STRIDE];
     static float scratch[2 * OR_SHARD_SUM_FLOATS];
     static const uint32_t cuts[9] = {0, 64, 64, 128, 160, 288, 384, 512, 512};
-    const or_kernels_t *kernels = or_kernels_pick();
+    const or_kernels_t four = kernels_of_four_panels(), *kernels = &four;
     uint64_t rng = test_seed();
     float *numbers = random_numbers(&rng, MANY_ROWS * INPUTS);
     or_workers_t *workers = create_workers(2);
@@ -348,6 +363,10 @@ static void a_sum_of_shards_is_that_of_its_parts(void **state)
         or_shard_sum_run(kernels, workers, scratch, &x, MANY_ROWS, &product, shards + 4, 4);
         kernels->add(y, other_half, MANY_ROWS * Y_STRIDE);
         assert_memory_equal(y, expected, sizeof y);
+        product.y = y;
+        memset(y, POISON, sizeof y);
+        or_shard_sum_run(kernels, workers, scratch, &x, 1, &product, shards, 8);
+        assert_memory_equal(y, expected, Y_STRIDE * sizeof *y);
         or_activations_fini(&x);
         or_matrix_free(&matrix);
         free_tensor(&tensor);
@@ -446,17 +465,48 @@ static void add_naively(const or_kernels_t *kernels, or_workers_t *workers,
     }
 }
 
+// Compare a sum of three parts with a naive one, whole and as the ranks' halves of it.
+static void check_sum_of_parts(const or_kernels_t *kernels, or_workers_t *workers,
+                               const or_part_product_t parts[3], uint32_t rows)
+{
+    static float sums[8][MANY_ROWS * Y_STRIDE], y[MANY_ROWS * Y_STRIDE];
+    static float other_half[MANY_ROWS * Y_STRIDE], scratch[2 * OR_PART_SUM_FLOATS];
+    const size_t floats = (size_t)rows * Y_STRIDE;
+    or_part_product_t second[3];
+    memset(sums, 0, sizeof sums);
+    for (uint32_t s = 0; s < 8; s++) {
+        for (uint32_t i = 0; i < 3; i++) {
+            add_naively(kernels, workers, &parts[i], s, sums[s]);
+        }
+    }
+    for (size_t i = 0; i < floats; i++) {
+        sums[0][i] = ((sums[0][i] + sums[1][i]) + (sums[2][i] + sums[3][i])) +
+                     ((sums[4][i] + sums[5][i]) + (sums[6][i] + sums[7][i]));
+    }
+    memset(y, 0, sizeof y);
+    memset(other_half, 0, sizeof other_half);
+    or_part_sum_run(kernels, workers, scratch, parts, 3, 8, rows, y, Y_STRIDE);
+    assert_memory_equal(y, sums[0], floats * sizeof *y);
+    or_part_sum_run(kernels, workers, scratch, parts, 3, 4, rows, y, Y_STRIDE);
+    for (uint32_t i = 0; i < 3; i++) {
+        second[i] = parts[i];
+        second[i].shards += 4;
+    }
+    or_part_sum_run(kernels, workers, scratch, second, 3, 4, rows, other_half, Y_STRIDE);
+    kernels->add(y, other_half, (uint32_t)floats);
+    assert_memory_equal(y, sums[0], floats * sizeof *y);
+}
+
 // Three parts, of some rows, of all, and of one; one row gets all of them, as two alone are the same sum in either order.
-// Each has shards of its own.
+// Each has shards of its own. Then a row alone; and three rows, of which the first part has two and the others have one.
 static void a_sum_of_parts_is_in_their_order(void **state)
 {
     (void)state;
-    static float sums[8][MANY_ROWS * Y_STRIDE], y[MANY_ROWS * Y_STRIDE];
-    static float other_half[MANY_ROWS * Y_STRIDE], scratch[2 * OR_PART_SUM_FLOATS];
     static const uint32_t cuts[][9] = {{0, 64, 64, 128, 160, 288, 384, 512, 512},
                                        {0, 64, 128, 192, 256, 320, 384, 448, 512}};
     static const uint32_t some[] = {0, 1, 5, MANY_ROWS - 1}, last[] = {MANY_ROWS - 1};
-    const or_kernels_t *kernels = or_kernels_pick();
+    static const uint32_t few[] = {2, 0, 2, 2};
+    const or_kernels_t four = kernels_of_four_panels(), *kernels = &four;
     uint64_t rng = test_seed();
     float *numbers = random_numbers(&rng, MANY_ROWS * INPUTS);
     or_workers_t *workers = create_workers(2);
@@ -481,27 +531,17 @@ static void a_sum_of_parts_is_in_their_order(void **state)
         parts[1].count = MANY_ROWS;
         parts[2].rows = last;
         parts[2].count = 1;
-        memset(sums, 0, sizeof sums);
-        for (uint32_t s = 0; s < 8; s++) {
-            for (uint32_t i = 0; i < 3; i++) {
-                add_naively(kernels, workers, &parts[i], s, sums[s]);
-            }
-        }
-        for (uint32_t i = 0; i < MANY_ROWS * Y_STRIDE; i++) {
-            sums[0][i] = ((sums[0][i] + sums[1][i]) + (sums[2][i] + sums[3][i])) +
-                         ((sums[4][i] + sums[5][i]) + (sums[6][i] + sums[7][i]));
-        }
-        memset(y, 0, sizeof y);
-        memset(other_half, 0, sizeof other_half);
-        or_part_sum_run(kernels, workers, scratch, parts, 3, 8, MANY_ROWS, y, Y_STRIDE);
-        assert_memory_equal(y, sums[0], sizeof y);
-        or_part_sum_run(kernels, workers, scratch, parts, 3, 4, MANY_ROWS, y, Y_STRIDE);
+        check_sum_of_parts(kernels, workers, parts, MANY_ROWS);
         for (uint32_t i = 0; i < 3; i++) {
-            parts[i].shards += 4;
+            parts[i].rows = NULL;
+            parts[i].count = 1;
         }
-        or_part_sum_run(kernels, workers, scratch, parts, 3, 4, MANY_ROWS, other_half, Y_STRIDE);
-        kernels->add(y, other_half, MANY_ROWS * Y_STRIDE);
-        assert_memory_equal(y, sums[0], sizeof y);
+        check_sum_of_parts(kernels, workers, parts, 1);
+        for (uint32_t i = 0; i < 3; i++) {
+            parts[i].rows = &few[i];
+        }
+        parts[0].count = 2;
+        check_sum_of_parts(kernels, workers, parts, 3);
         or_activations_fini(&x);
         for (uint32_t i = 0; i < 3; i++) {
             or_matrix_free(&parts[i].matrix);
