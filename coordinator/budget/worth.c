@@ -178,6 +178,16 @@ static void put_off(or_worth_t *worth, int64_t now_ns)
     change(worth);
 }
 
+// Return how long the way that is left for the one that was tried is not tried itself. The first rounds with guesses of a text
+// alone are slower than those to come: their trees do not have the best size yet. So guesses that were left after few rounds
+// are tried again soon.
+static double pause_of_left(const or_worth_t *worth, uint32_t texts, double lost_ns)
+{
+    const or_worth_row_t *row = &worth->rows[worth->trial.row];
+    bool early = texts == 1 && worth->trial.way == OR_WAY_PLAIN && row->evidence < DOUBT_ROUNDS;
+    return early ? AGAIN_NS : fmax(AGAIN_NS, COST_SHARE * lost_ns);
+}
+
 static void adopt(or_worth_t *worth, double ratio, uint32_t texts, int64_t now_ns)
 {
     or_worth_row_t *row = &worth->rows[worth->trial.row];
@@ -186,7 +196,7 @@ static void adopt(or_worth_t *worth, double ratio, uint32_t texts, int64_t now_n
     double window_ns = fmin(took_ns, fmax(WINDOW_NS, needed * took_ns)); // doubt made it longer
     double part = ratio * HOPELESS > 1 ? (double)HOPELESS_ROUNDS / WINDOW_ROUNDS : 1;
     double lost_ns = part * row->window_ns * (1 - 1 / ratio);
-    row->ways[row->way].try_ns = after(now_ns, fmax(AGAIN_NS, COST_SHARE * lost_ns));
+    row->ways[row->way].try_ns = after(now_ns, pause_of_left(worth, texts, lost_ns));
     row->ways[row->way].failed = 1;
     row->ways[worth->trial.way].failed = 0;
     row->way = worth->trial.way;

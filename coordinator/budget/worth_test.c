@@ -722,6 +722,24 @@ static void chance_parts_few_texts_from_guesses_that_pay(void **state)
     }
 }
 
+// The first trees do not have the best size yet, and lose to plain decoding. Later ones are not kept waiting for that.
+static void guesses_left_after_few_rounds_are_tried_again_soon(void **state)
+{
+    (void)state;
+    const numbers_t numbers = {
+        .pass_ms = 8, .draft_ms = 8, .tokens = 1.2, .ahead = 1.3, .nodes = 4, .shared = true};
+    crowd_t crowd = crowd_of(numbers, 1);
+    const or_worth_row_t *row = &crowd.worth.rows[0];
+    run(&crowd, 0.05);
+    for (uint32_t i = 0; i < 20 && row->way != OR_WAY_PLAIN; i++) {
+        run(&crowd, 0.05);
+    }
+    assert_int_equal(row->way, OR_WAY_PLAIN);
+    crowd.numbers.tokens = 3.5;
+    run(&crowd, 0.8);
+    assert_int_equal(row->way, OR_WAY_DRAFTED);
+}
+
 // Where a round with guesses takes four times as long as a plain one, a try that is in doubt ends before its time is over.
 static void doubt_does_not_outlast_a_try(void **state)
 {
@@ -1023,6 +1041,7 @@ int main(void)
         cmocka_unit_test(slow_first_rounds_hide_plain_decoding_for_a_second_only),
         cmocka_unit_test(hopeless_plain_decoding_is_left_alone_until_guesses_fall_behind),
         cmocka_unit_test(chance_parts_few_texts_from_guesses_that_pay),
+        cmocka_unit_test(guesses_left_after_few_rounds_are_tried_again_soon),
         cmocka_unit_test(doubt_does_not_outlast_a_try),
         cmocka_unit_test(a_link_a_bad_and_a_stalled_drafter_cost_little),
         cmocka_unit_test(what_never_pays_costs_a_hundredth),
