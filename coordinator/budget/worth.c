@@ -32,6 +32,7 @@
 #define CLEARLY_TOLD 1.1  // and faster than whole texts that wanted no guesses
 #define SURPASSED 1.1     // plain decoding was so much faster once: see whether it still is
 #define COST_SHARE 100.0  // a try may cost one part in so many of the time until the next
+#define EARLY_SHARE 10.0  // the same, once, of guesses that a text alone left early
 #define SURE_SHARE 400.0  // the same where plain decoding is hopeless: SURPASSED finds it early
 #define PAUSE_NS (1.0 * (double)OR_NS_PER_S)
 #define AGAIN_NS (0.4 * (double)OR_NS_PER_S) // a way that was left: eight rounds may mislead
@@ -180,12 +181,14 @@ static void put_off(or_worth_t *worth, int64_t now_ns)
 
 // Return how long the way that is left for the one that was tried is not tried itself. The first rounds with guesses of a text
 // alone are slower than those to come: their trees do not have the best size yet. So guesses that were left after few rounds
-// are tried again soon.
-static double pause_of_left(const or_worth_t *worth, uint32_t texts, double lost_ns)
+// are tried again sooner, once.
+static double pause_of_left(or_worth_t *worth, uint32_t texts, double lost_ns)
 {
-    const or_worth_row_t *row = &worth->rows[worth->trial.row];
-    bool early = texts == 1 && worth->trial.way == OR_WAY_PLAIN && row->evidence < DOUBT_ROUNDS;
-    return early ? AGAIN_NS : fmax(AGAIN_NS, COST_SHARE * lost_ns);
+    or_worth_row_t *row = &worth->rows[worth->trial.row];
+    bool early = texts == 1 && worth->trial.way == OR_WAY_PLAIN && row->evidence < DOUBT_ROUNDS &&
+                 !row->was_left_early;
+    row->was_left_early |= early;
+    return fmax(AGAIN_NS, (early ? EARLY_SHARE : COST_SHARE) * lost_ns);
 }
 
 static void adopt(or_worth_t *worth, double ratio, uint32_t texts, int64_t now_ns)

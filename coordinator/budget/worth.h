@@ -15,6 +15,7 @@
 // follow, as long as that harms nobody. On the target's CPUs it must even be faster. A hopeless try ends as soon as that
 // shows. What one has lost delays the next until it is a hundredth of the time between them, and every failure in a row
 // doubles the pause.
+// Guesses that a text alone left after few rounds wait for a tenth of that, once: their first trees lack the best size.
 //
 // What a round with guesses brings varies, so a text alone leaves or takes them for a small difference only after many.
 // Rounds beside many texts' prompts count for nothing (reading.h), nor is their time that of a try.
@@ -53,9 +54,10 @@ typedef struct {
     or_worth_sum_t now; // of `way`, since the last change
     double told;        // the speed of texts that wanted no guesses; 0: there was none
     or_worth_sum_t of_told;
-    double window_ns;  // how long the last measurement of `way` took
-    uint32_t evidence; // rounds that its speed comes from
-    bool was_put_off;  // plain decoding, since `way` was taken
+    double window_ns;    // how long the last measurement of `way` took
+    uint32_t evidence;   // rounds that its speed comes from
+    bool was_put_off;    // plain decoding, since `way` was taken
+    bool was_left_early; // guesses were, once: after few rounds of a text alone
 } or_worth_row_t;
 
 typedef struct {

@@ -722,22 +722,43 @@ static void chance_parts_few_texts_from_guesses_that_pay(void **state)
     }
 }
 
-// The first trees do not have the best size yet, and lose to plain decoding. Later ones are not kept waiting for that.
+// Guesses lose to plain decoding until it is taken.
+static void leave_guesses(crowd_t *crowd)
+{
+    crowd->numbers.tokens = 1.2;
+    for (uint32_t i = 0; i < 40 && (i == 0 || crowd->worth.rows[0].way != OR_WAY_PLAIN); i++) {
+        run(crowd, 0.05);
+    }
+    assert_int_equal(crowd->worth.rows[0].way, OR_WAY_PLAIN);
+}
+
+// The first trees do not have the best size yet, and lose to plain decoding. Later ones are not kept waiting for that, once.
 static void guesses_left_after_few_rounds_are_tried_again_soon(void **state)
 {
     (void)state;
-    const numbers_t numbers = {
-        .pass_ms = 8, .draft_ms = 8, .tokens = 1.2, .ahead = 1.3, .nodes = 4, .shared = true};
+    const numbers_t numbers = {.pass_ms = 16, .draft_ms = 16, .ahead = 1.3, .shared = true};
     crowd_t crowd = crowd_of(numbers, 1);
-    const or_worth_row_t *row = &crowd.worth.rows[0];
-    run(&crowd, 0.05);
-    for (uint32_t i = 0; i < 20 && row->way != OR_WAY_PLAIN; i++) {
-        run(&crowd, 0.05);
-    }
-    assert_int_equal(row->way, OR_WAY_PLAIN);
+    leave_guesses(&crowd);
     crowd.numbers.tokens = 3.5;
-    run(&crowd, 0.8);
-    assert_int_equal(row->way, OR_WAY_DRAFTED);
+    run(&crowd, 1);
+    assert_int_equal(crowd.worth.rows[0].way, OR_WAY_DRAFTED);
+    leave_guesses(&crowd);
+    crowd.numbers.tokens = 3.5;
+    run(&crowd, 1);
+    assert_int_equal(crowd.worth.rows[0].way, OR_WAY_PLAIN);
+}
+
+// A tree takes as long as twenty plain rounds and brings nothing. That it was left after few rounds does not make it cheap.
+static void a_hopeless_drafter_of_a_text_alone_is_not_tried_soon(void **state)
+{
+    (void)state;
+    const numbers_t numbers = {
+        .pass_ms = 8, .draft_ms = 150, .tokens = 1, .ahead = 1.3, .shared = true};
+    crowd_t crowd = crowd_of(numbers, 1);
+    run(&crowd, 2);
+    if (crowd.drafted_rounds > 4) {
+        fail_msg("%.0f rounds with guesses", crowd.drafted_rounds);
+    }
 }
 
 // Where a round with guesses takes four times as long as a plain one, a try that is in doubt ends before its time is over.
@@ -1042,6 +1063,7 @@ int main(void)
         cmocka_unit_test(hopeless_plain_decoding_is_left_alone_until_guesses_fall_behind),
         cmocka_unit_test(chance_parts_few_texts_from_guesses_that_pay),
         cmocka_unit_test(guesses_left_after_few_rounds_are_tried_again_soon),
+        cmocka_unit_test(a_hopeless_drafter_of_a_text_alone_is_not_tried_soon),
         cmocka_unit_test(doubt_does_not_outlast_a_try),
         cmocka_unit_test(a_link_a_bad_and_a_stalled_drafter_cost_little),
         cmocka_unit_test(what_never_pays_costs_a_hundredth),

@@ -126,14 +126,20 @@ static rows_t rows_of(const product_list_t *list, uint32_t i)
     return rows;
 }
 
-static uint32_t pairs_of(const or_product_t *p)
+// Return how many items have so many panels, or fewer in the last one.
+static uint32_t items_of(or_span_t panels, uint32_t item_panels)
 {
-    return (or_span_length(p->panels) + PAIR - 1) / PAIR;
+    return (or_span_length(panels) + item_panels - 1) / item_panels;
 }
 
-static uint64_t pair_multiply_adds(const or_product_t *p, uint32_t rows)
+static uint32_t pairs_of(const or_product_t *p)
 {
-    return (uint64_t)or_span_length(p->inputs) * PAIR * OR_PANEL * rows;
+    return items_of(p->panels, PAIR);
+}
+
+static uint64_t multiply_adds_of(or_span_t inputs, uint32_t panels, uint32_t rows)
+{
+    return (uint64_t)or_span_length(inputs) * panels * OR_PANEL * rows;
 }
 
 static uint32_t rows_of_a_tile(const or_product_t *p)
@@ -198,7 +204,7 @@ static void run_list(or_workers_t *workers, product_list_t *list)
     for (uint32_t i = 0; i < list->count; i++) {
         const or_product_t *p = &list->products[i];
         pairs += pairs_of(p);
-        multiply_adds += pairs_of(p) * pair_multiply_adds(p, rows_of(list, i).rows);
+        multiply_adds += pairs_of(p) * multiply_adds_of(p->inputs, PAIR, rows_of(list, i).rows);
     }
     if (pairs > 0) {
         or_workers_run(workers, pairs, or_workers_grain(multiply_adds / pairs), run_pairs, list);
@@ -225,11 +231,11 @@ void or_products_run_each(const or_kernels_t *kernels, or_workers_t *workers,
 
 typedef struct {
     rows_t rows;
-    float *scratch; // [workers][SUM_PARTS][rows of a tile][outputs of a pair]
+    float *scratch; // [workers][SUM_PARTS][rows of a tile][their outputs]
     const or_product_t *product;
     const or_span_t *shards;
     uint32_t count;
-    uint32_t item_panels;
+    uint32_t item_panels; // that a worker takes at least
 } shard_sum_t;
 
 // The sum of all shards in the fixed tree, at parts[0]. As in binary counting, a part is added to the
@@ -315,13 +321,11 @@ void or_shard_sum_run(const or_kernels_t *kernels, or_workers_t *workers, float 
                        .product = product,
                        .shards = shards,
                        .count = count};
-    const uint32_t panels = or_span_length(product->panels);
-    sum.item_panels = panels_of_an_item(panels_together(kernels, product->matrix, rows), panels,
-                                        or_workers_count(workers));
-    const uint64_t multiply_adds =
-        (uint64_t)or_span_length(product->inputs) * sum.item_panels * OR_PANEL * rows;
-    or_workers_run(workers, (panels + sum.item_panels - 1) / sum.item_panels,
-                   or_workers_grain(multiply_adds), sum_items, &sum);
+    sum.item_panels = panels_of_an_item(panels_together(kernels, product->matrix, rows),
+                                        or_span_length(product->panels), or_workers_count(workers));
+    or_workers_run(workers, items_of(product->panels, sum.item_panels),
+                   or_workers_grain(multiply_adds_of(product->inputs, sum.item_panels, rows)),
+                   sum_items, &sum);
 }
 
 // ---- a sum of parts, each of which is cut into shards ----
@@ -358,7 +362,7 @@ static or_span_t panels_of_group(const part_tile_t *tile, uint32_t group)
 
 static uint32_t groups_of_tile(const part_tile_t *tile)
 {
-    return (or_span_length(tile->panels) + tile->sum->group - 1) / tile->sum->group;
+    return items_of(tile->panels, tile->sum->group);
 }
 
 // Add the product of some panels of a group to its sums.
@@ -390,6 +394,7 @@ static void add_part(const part_tile_t *tile, const or_part_product_t *part)
     const uint32_t group = tile->sum->group;
     const uint32_t together =
         or_min_u32(panels_together(tile->sum->kernels, &part->matrix, part->count), group);
+    assert(group % together == 0);
     for (uint32_t first = tile->panels.begin; first < tile->panels.end; first += together) {
         const or_span_t panels = {first, or_min_u32(first + together, tile->panels.end)};
         for (uint32_t s = 0; s < tile->sum->shards; s++) {
@@ -442,11 +447,13 @@ static void sum_parts(void *context, uint32_t worker, uint32_t begin, uint32_t e
     }
 }
 
-// Parts that a row alone meets are read like its sums of shards, as long as all rows' outputs find room.
-static uint32_t panels_of_a_group(const part_sum_t *sum, uint32_t panels, uint32_t workers)
+// Where a row alone meets a part, it is read like its sums of shards, as long as all rows' outputs find room. `fewest`: the
+// rows of the part that has fewest.
+static uint32_t panels_of_a_group(const part_sum_t *sum, uint32_t fewest, uint32_t panels,
+                                  uint32_t workers)
 {
     const uint32_t most = OR_PART_SUM_ROWS / sum->rows * PAIR;
-    const uint32_t together = panels_together(sum->kernels, &sum->parts[0].matrix, 1);
+    const uint32_t together = panels_together(sum->kernels, &sum->parts[0].matrix, fewest);
     return panels_of_an_item(or_min_u32(together, most), panels, workers);
 }
 
@@ -463,13 +470,14 @@ void or_part_sum_run(const or_kernels_t *kernels, or_workers_t *workers, float *
                       .y = y,
                       .y_stride = y_stride};
     assert(rows <= OR_PART_SUM_ROWS && shards <= OR_SHARDS);
-    const uint32_t panels = or_span_length(parts[0].matrix.panels);
-    sum.group = panels_of_a_group(&sum, panels, or_workers_count(workers));
-    uint64_t multiply_adds = 0;
+    uint64_t panel_multiply_adds = 0;
+    uint32_t fewest = UINT32_MAX;
     for (uint32_t i = 0; i < count; i++) {
-        multiply_adds += (uint64_t)or_span_length(parts[i].matrix.inputs) * sum.group * OR_PANEL *
-                         parts[i].count;
+        panel_multiply_adds += multiply_adds_of(parts[i].matrix.inputs, 1, parts[i].count);
+        fewest = or_min_u32(fewest, parts[i].count);
     }
-    or_workers_run(workers, (panels + sum.group - 1) / sum.group, or_workers_grain(multiply_adds),
-                   sum_parts, &sum);
+    const or_span_t panels = parts[0].matrix.panels;
+    sum.group = panels_of_a_group(&sum, fewest, or_span_length(panels), or_workers_count(workers));
+    or_workers_run(workers, items_of(panels, sum.group),
+                   or_workers_grain(panel_multiply_adds * sum.group), sum_parts, &sum);
 }

@@ -2,11 +2,11 @@
 //
 //     y[row][output] = sum over inputs of x[row][input] * matrix[output][input]
 //
-// Workers take pairs of panels, 32 outputs, which is what the kernels like best. They take many at a
-// time while many are left and one by one at the end, so that a worker whose core is disturbed keeps
-// nobody waiting. Many rows are cut into tiles that stay in a core's own cache while weights stream
-// past them. How anything is cut never shows in the numbers: each output of each row is a chain of its
-// own.
+// Workers take pairs of panels, 32 outputs, which is what the kernels like best; for sums of a row
+// alone, as many as the kernels read at once. They take many at a time while many are left and one by
+// one at the end, so that a worker whose core is disturbed keeps nobody waiting. Many rows are cut into
+// tiles that stay in a core's own cache while weights stream past them. How anything is cut never shows
+// in the numbers: each output of each row is a chain of its own.
 #pragma once
 
 #include "common/model/cpu/weights.h"

@@ -505,7 +505,7 @@ static void a_sum_of_parts_is_in_their_order(void **state)
     static const uint32_t cuts[][9] = {{0, 64, 64, 128, 160, 288, 384, 512, 512},
                                        {0, 64, 128, 192, 256, 320, 384, 448, 512}};
     static const uint32_t some[] = {0, 1, 5, MANY_ROWS - 1}, last[] = {MANY_ROWS - 1};
-    static const uint32_t few[] = {2, 0, 2, 2};
+    static const uint32_t few[] = {2, 0, 2};
     const or_kernels_t four = kernels_of_four_panels(), *kernels = &four;
     uint64_t rng = test_seed();
     float *numbers = random_numbers(&rng, MANY_ROWS * INPUTS);
