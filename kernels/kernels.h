@@ -107,8 +107,8 @@ typedef struct {
     // cache. For any bytes at all. rows, w->blocks >= 1.
     void (*matmul_quants)(const or_quant_panels_t *w, const or_q8_block_t *x, size_t x_stride,
                           uint32_t rows, float *y, size_t y_stride);
-    // How many panels matmul_quants reads at once for a row alone, a power of two of at most OR_ROW_PANELS_MAX: sums of shards and of experts
-    // give it so many in a call.
+    // How many panels matmul_quants reads at once for a row alone: a power of two, at most OR_ROW_PANELS_MAX. Sums of shards
+    // and of experts give it so many in a call.
     uint32_t (*row_panels)(or_quant_t type);
 
     // y = (x * r) * weight with r = 1 / sqrt(lane_sum(x^2) / n + eps); the squares are accumulated
