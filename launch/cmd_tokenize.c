@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "common/text/tokenizer.h"
-#include "launch/cluster/paths.h"
+#include "launch/cluster/choose.h"
 #include "launch/commands.h"
 #include "launch/generate/input.h"
 #include "launch/generate/output.h"

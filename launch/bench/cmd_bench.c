@@ -10,7 +10,7 @@
 #include "common/gguf/gguf.h"
 #include "launch/bench/bench_output.h"
 #include "launch/bench/bench_synthetic.h"
-#include "launch/cluster/paths.h"
+#include "launch/cluster/choose.h"
 #include "launch/commands.h"
 #include "launch/model/convert/cached.h"
 
@@ -152,7 +152,7 @@ static or_status_t prepare(bench_t *bench)
     }
     if (status == OR_OK && config->connect == NULL) {
         status = or_models_choose(&bench->config->models.model, &bench->config->models.draft_model,
-                                  synthetic);
+                                  synthetic ? OR_DRAFT_MODEL_NONE : OR_DRAFT_MODEL_NEEDED);
     }
     if (status == OR_OK) {
         status = or_bench_output_check(config);

@@ -12,6 +12,7 @@
 
 #include "common/base/interrupt.h"
 #include "launch/chat/conversation.h"
+#include "launch/cluster/choose.h"
 #include "launch/commands.h"
 
 #define HISTORY_LINES 1000
@@ -456,8 +457,9 @@ static int run(int argc, char **argv)
     if (status == OR_OK) {
         status = make_request(&config, &request);
     }
-    if (status == OR_OK) {
-        status = or_generate_choose_models(&config.generate, &request);
+    if (status == OR_OK && config.generate.connect == NULL) {
+        status =
+            or_models_choose_for(&config.generate.models, &config.generate.parameters, &request);
     }
     code = status == OR_OK ? run_chat(&config, &request)
                            : or_command_fail("chat", or_command_code(status));

@@ -15,8 +15,8 @@ const or_option_t or_cluster_model_options[] = {
     {"model", "m", OR_OPTION_STRING, AT(model), "FILE",
      "target model (GGUF); the demonstration pair if not given"},
     {"model-draft", "md", OR_OPTION_STRING, AT(draft_model), "FILE",
-     "draft model; any vocabulary will do; without it, and with -m, `generate` and `chat` look "
-     "guesses up in the text"},
+     "draft model; any vocabulary will do; with -m and without it guesses are looked up in the "
+     "text, except by `bench`, which compares draft models"},
     {"multi-model", NULL, OR_OPTION_LIST, AT(multi_models), "FILE",
      "a further draft model, of the first one's vocabulary, for --draft-method multi"},
     {"acceptance-file", NULL, OR_OPTION_STRING, AT(acceptance_file), "FILE",

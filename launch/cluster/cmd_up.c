@@ -10,8 +10,8 @@
 #include "common/base/interrupt.h"
 #include "common/base/log/log.h"
 #include "common/text/chat/chat.h"
+#include "launch/cluster/choose.h"
 #include "launch/cluster/cluster.h"
-#include "launch/cluster/paths.h"
 #include "launch/commands.h"
 #include "launch/generate/output.h"
 #include "launch/model/convert/cached.h"
@@ -77,6 +77,7 @@ static const or_option_program_t program = {
                 "  outrider up\n"
                 "  outrider up --listen tcp://127.0.0.1:6000 -m target.gguf -md draft.gguf\n"
                 "  outrider up --listen tcp://0.0.0.0:5577\n"
+                "  outrider up -m target.gguf\n"
                 "  outrider up --http 127.0.0.1:9000",
 };
 
@@ -153,6 +154,16 @@ static void print_edges(const config_t *config, const places_t *places)
     or_key_pair_wipe(&pair);
 }
 
+// Say what drafts. Drafters of other machines may come whenever they like.
+static const char *drafter_of(const config_t *config)
+{
+    if (config->models.draft_model != NULL) {
+        return basename(config->models.draft_model);
+    }
+    return config->plain ? "none (--plain)"
+                         : "none yet (no -md): guesses are looked up in the text where that pays";
+}
+
 static or_status_t print_status(const config_t *config, const places_t *places,
                                 const or_cluster_t *cluster)
 {
@@ -161,9 +172,7 @@ static or_status_t print_status(const config_t *config, const places_t *places,
            "  target    %s\n"
            "  drafter   %s\n\n"
            "  write     outrider generate --connect %s -p \"Once upon a time\"\n\n",
-           or_cluster_endpoint(cluster), basename(config->models.model),
-           config->models.draft_model != NULL ? basename(config->models.draft_model)
-                                              : "none (plain decoding)",
+           or_cluster_endpoint(cluster), basename(config->models.model), drafter_of(config),
            or_cluster_endpoint(cluster));
     if (or_cluster_http(cluster)[0] != '\0') {
         const char *scheme = config->http.cert_file != NULL ? "https" : "http";
@@ -214,6 +223,18 @@ static or_status_t serve(const config_t *config)
     return status;
 }
 
+static or_status_t choose_models(or_cluster_models_t *models, bool plain)
+{
+    or_draft_model_wish_t wish = plain ? OR_DRAFT_MODEL_NONE : OR_DRAFT_MODEL_OPTIONAL;
+    if (models->multi_models.count > 0 && !plain) {
+        wish = OR_DRAFT_MODEL_NEEDED; // these are further ones
+    }
+    or_status_t status = or_models_choose(&models->model, &models->draft_model, wish);
+    return status == OR_OK
+               ? or_checkpoint_resolve_all(models->multi_models.items, models->multi_models.count)
+               : status;
+}
+
 static int run(int argc, char **argv)
 {
     config_t config = {.encrypt = (char *)"auto",
@@ -234,11 +255,7 @@ static int run(int argc, char **argv)
         status = check(&config);
     }
     if (status == OR_OK) {
-        status = or_models_choose(&config.models.model, &config.models.draft_model, config.plain);
-    }
-    if (status == OR_OK) {
-        status = or_checkpoint_resolve_all(config.models.multi_models.items,
-                                           config.models.multi_models.count);
+        status = choose_models(&config.models, config.plain);
     }
     if (config.keys != NULL) {
         setenv("OUTRIDER_KEYS", config.keys, 1); // our children's, too

@@ -6,11 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launch/model/convert/cached.h"
-
-#define DEMO_TARGET "tales-6m-f16.gguf"
-#define DEMO_DRAFT "tales-1m-f16.gguf"
-
 static or_status_t join(const char *folder, const char *middle, const char *name,
                         char path[OR_PATH_BYTES])
 {
@@ -86,7 +81,7 @@ static or_status_t own_model(const char *name, char path[OR_PATH_BYTES])
     return status;
 }
 
-static or_status_t find_model(const char *name, char path[OR_PATH_BYTES])
+or_status_t or_paths_model(const char *name, char path[OR_PATH_BYTES])
 {
     char folder[OR_PATH_BYTES];
     const char *models = getenv("OUTRIDER_MODELS");
@@ -108,46 +103,4 @@ static or_status_t find_model(const char *name, char path[OR_PATH_BYTES])
         memcpy(path, folder, strlen(folder) + 1);
     }
     return status;
-}
-
-static or_status_t use_demonstration(const char *name, char **file)
-{
-    char path[OR_PATH_BYTES];
-    or_status_t status = find_model(name, path);
-    if (status != OR_OK) {
-        return status;
-    }
-    char *copy = strdup(path);
-    if (copy == NULL) {
-        return or_fail(OR_ERR_NO_MEMORY, "no memory for a path");
-    }
-    *file = copy;
-    return OR_OK;
-}
-
-or_status_t or_models_choose_target(char **model)
-{
-    return *model != NULL ? or_checkpoint_resolve(model) : use_demonstration(DEMO_TARGET, model);
-}
-
-or_status_t or_models_choose(char **model, char **draft, bool plain)
-{
-    bool own_target = *model != NULL;
-    or_status_t status = or_models_choose_target(model);
-    if (status != OR_OK) {
-        return status;
-    }
-    if (plain) {
-        free(*draft);
-        *draft = NULL;
-        return OR_OK;
-    }
-    if (*draft != NULL) {
-        return or_checkpoint_resolve(draft);
-    }
-    if (own_target) {
-        return or_fail(OR_ERR_INVALID, "-m names a target; name a draft model with -md, or "
-                                       "decode without one with --plain");
-    }
-    return use_demonstration(DEMO_DRAFT, draft);
 }

@@ -1,4 +1,4 @@
-// paths - where our programs, mpirun and the demonstration models are, and which models a command means.
+// paths - where our programs, mpirun and the demonstration models are.
 #pragma once
 
 #include "common/base/status.h"
@@ -12,12 +12,7 @@ or_status_t or_paths_program(const char *name, char path[OR_PATH_BYTES]);
 // would refuse. OR_ERR_NOT_FOUND names the package.
 or_status_t or_mpirun_find(char path[OR_PATH_BYTES]);
 
-// Fill in the demonstration pair where nothing was given, and the file that is made of a model that is given as a checkpoint's
-// folder (launch/model/convert/cached.h). *model and *draft are heap strings or NULL (not given) and stay so;
-// with `plain` the draft model becomes NULL. OR_ERR_INVALID if a target was named without its drafter; OR_ERR_NOT_FOUND, with
-// what to do, for a demonstration model that is missing. The pair lies in $OUTRIDER_MODELS if that is set, else where
-// `cmake --install` puts it beside this executable (../share/outrider/models), else in launch/models of the source tree
-// whose build/<preset>/bin holds it.
-or_status_t or_models_choose(char **model, char **draft, bool plain);
-// The same for a command that needs the target only.
-or_status_t or_models_choose_target(char **model);
+// A demonstration model. The pair lies in $OUTRIDER_MODELS if that is set. Else it is where `cmake --install` puts it beside this
+// executable (../share/outrider/models), or in launch/models of the source tree whose build/<preset>/bin holds it.
+// OR_ERR_NOT_FOUND, with what to do, if it is missing.
+or_status_t or_paths_model(const char *name, char path[OR_PATH_BYTES]);

@@ -5,6 +5,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/interrupt.h"
+#include "launch/cluster/choose.h"
 #include "launch/commands.h"
 #include "launch/demo/demo_screen.h"
 #include "launch/demo/demo_target.h"
@@ -228,8 +229,9 @@ static or_status_t prepare(demo_t *demo)
     or_status_t status = or_command_check_threads("-t/--threads", config->threads);
     status = status != OR_OK ? status
                              : or_generate_request_make(generate, &demo->texts[DRAFTED].request);
-    status =
-        status != OR_OK ? status : or_models_choose(&source, &generate->models.draft_model, false);
+    status = status != OR_OK
+                 ? status
+                 : or_models_choose(&source, &generate->models.draft_model, OR_DRAFT_MODEL_NEEDED);
     status = status != OR_OK
                  ? status
                  : or_demo_target_find(

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/log/log.h"
-#include "launch/cluster/paths.h"
+#include "launch/cluster/choose.h"
 #include "launch/commands.h"
 #include "launch/doctor/doctor.h"
 #include "launch/model/convert/cached.h"
@@ -62,7 +62,7 @@ static bool choose_models(or_doctor_t *doctor, config_t *config)
         resolve(doctor, "draft file", &config->draft_model);
         return config->model != NULL || config->draft_model != NULL;
     }
-    if (or_models_choose(&config->model, &config->draft_model, false) == OR_OK) {
+    if (or_models_choose(&config->model, &config->draft_model, OR_DRAFT_MODEL_NEEDED) == OR_OK) {
         return true;
     }
     or_doctor_begin_group(doctor, "models");

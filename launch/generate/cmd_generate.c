@@ -3,6 +3,7 @@
 
 #include "common/base/interrupt.h"
 #include "common/decode/methods.h"
+#include "launch/cluster/choose.h"
 #include "launch/commands.h"
 #include "launch/generate/generate_options.h"
 #include "launch/generate/output.h"
@@ -96,8 +97,8 @@ static int run(int argc, char **argv)
     if (status == OR_OK) {
         status = or_generate_request_make(&config, &request);
     }
-    if (status == OR_OK) {
-        status = or_generate_choose_models(&config, &request);
+    if (status == OR_OK && config.connect == NULL) {
+        status = or_models_choose_for(&config.models, &config.parameters, &request);
     }
     code = status == OR_OK ? run_request(&config, &request)
                            : or_command_fail("generate", or_command_code(status));

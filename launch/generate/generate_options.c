@@ -8,9 +8,7 @@
 #include <string.h>
 
 #include "common/base/math/rng.h"
-#include "launch/cluster/paths.h"
 #include "launch/generate/input.h"
-#include "launch/model/convert/cached.h"
 #include "proto/net/requests.h"
 
 #define AT(field) offsetof(or_generate_config_t, field)
@@ -260,41 +258,4 @@ void or_generate_request_free(or_generate_request_t *request)
     free((void *)request->draft_shape);
     free((void *)request->prompt);
     *request = (or_generate_request_t){0};
-}
-
-// Can guesses that are looked up in the text serve this request?
-static bool can_look_up(const or_generate_config_t *config, const or_generate_request_t *request)
-{
-    bool suits = config->parameters.method == NULL ||
-                 !or_draft_method_has(request->draft_method, OR_DRAFT_ASKS_MODEL);
-    return suits && config->models.multi_models.count == 0 &&
-           or_accept_rule_takes_any_guess(request->accept_rule);
-}
-
-or_status_t or_generate_choose_models(or_generate_config_t *config, or_generate_request_t *request)
-{
-    or_cluster_models_t *models = &config->models;
-    if (config->connect != NULL) {
-        return OR_OK;
-    }
-    or_status_t status =
-        or_checkpoint_resolve_all(models->multi_models.items, models->multi_models.count);
-    if (status != OR_OK) {
-        return status;
-    }
-    bool alone = models->model != NULL && models->draft_model == NULL && !request->plain;
-    if (!alone || !can_look_up(config, request)) {
-        return or_models_choose(&models->model, &models->draft_model, request->plain);
-    }
-    // Under this policy the coordinator looks guesses up itself, where that pays: no drafter has to load the target again.
-    request->draft_method = OR_DRAFT_NGRAM;
-    request->draft_policy = OR_POLICY_AUTO;
-    request->draft_ahead = 0;
-    status = or_checkpoint_resolve(&models->model);
-    if (status != OR_OK) {
-        return status;
-    }
-    fprintf(stderr, "no draft model is given (-md): guesses are looked up in the text where that "
-                    "pays; the text is the same\n");
-    return OR_OK;
 }

@@ -35,10 +35,6 @@ or_generate_config_t or_generate_config_default(void);
 or_status_t or_generate_request_make(const or_generate_config_t *config,
                                      or_generate_request_t *request);
 void or_generate_request_free(or_generate_request_t *request);
-// Fill in the models of a local cluster, as or_models_choose does; with --connect there are none. A target of the user's own without a
-// draft model gets a request whose guesses the coordinator looks up in the text, and standard error says so. A request for a
-// method or a rule that needs a draft model is OR_ERR_INVALID then.
-or_status_t or_generate_choose_models(or_generate_config_t *config, or_generate_request_t *request);
 // Does this text ask for a seed that is drawn?
 bool or_generate_seed_is_drawn(const char *text);
 // Read a number, or draw one for "random". It is below 2^63, so that every JSON reader can take it back.

@@ -7,18 +7,16 @@
 
 #include "common/base/clock.h"
 #include "common/base/interrupt.h"
-#include "launch/cluster/paths.h"
+#include "launch/cluster/choose.h"
 #include "launch/commands.h"
 #include "launch/generate/output.h"
 #include "launch/load/load_run.h"
-#include "launch/model/convert/cached.h"
 
 #define END_PATIENCE_NS (500 * OR_NS_PER_MS) // for the children, which have nothing to save
 
 typedef struct {
     or_load_config_t *config;
-    uint32_t steps[OR_LOAD_STEPS_MAX];
-    uint32_t step_count;
+    or_load_plan_t plan;
     or_bench_prompts_t prompts;
     or_load_texts_t texts;
     or_cluster_t *cluster; // NULL with --connect
@@ -100,8 +98,8 @@ static void print_row(const or_load_figures_t *figures, const or_load_rates_t *r
 static uint32_t most_sessions(const load_t *load)
 {
     uint32_t most = OR_CLUSTER_SESSIONS;
-    for (uint32_t i = 0; i < load->step_count; i++) {
-        most = load->steps[i] > most ? load->steps[i] : most;
+    for (uint32_t i = 0; i < load->plan.step_count; i++) {
+        most = load->plan.steps[i] > most ? load->plan.steps[i] : most;
     }
     return most;
 }
@@ -167,8 +165,8 @@ static or_status_t measure_all(load_t *load, const or_load_place_t *place)
     if (status == OR_OK && load->config->check) {
         fprintf(stderr, "%" PRIu32 " texts decoded plainly, to compare with\n", load->texts.count);
     }
-    for (uint32_t i = 0; i < load->step_count && status == OR_OK; i++) {
-        status = measure(load, place, load->steps[i]);
+    for (uint32_t i = 0; i < load->plan.step_count && status == OR_OK; i++) {
+        status = measure(load, place, load->plan.steps[i]);
     }
     if (load->config->json && json_array_size(load->results) > 0) {
         or_status_t written = or_output_json(json_incref(load->results), OR_OUTPUT_DIGITS);
@@ -180,7 +178,8 @@ static or_status_t measure_all(load_t *load, const or_load_place_t *place)
 
 static int measure_and_print(load_t *load)
 {
-    or_load_place_t place = {.config = load->config, .prompts = &load->prompts};
+    or_load_place_t place = {
+        .config = load->config, .plan = &load->plan, .prompts = &load->prompts};
     or_status_t status = OR_OK;
     or_interrupt_watch();
     if (load->config->connect == NULL) {
@@ -210,18 +209,14 @@ static or_status_t prepare(load_t *load)
                                               .limit = config->prompt_limit};
     or_status_t status = or_command_open_log("bench", config->log_level);
     if (status == OR_OK) {
-        status = or_load_config_check(config, load->steps, &load->step_count);
+        status = or_load_plan_make(config, &load->plan);
     }
     if (status == OR_OK) {
         status = or_bench_prompts_read(&choice, &load->prompts);
     }
     if (status == OR_OK && config->connect == NULL) {
-        or_option_list_t *multi = &load->config->models.multi_models;
-        status = or_checkpoint_resolve_all(multi->items, multi->count);
-    }
-    if (status == OR_OK && config->connect == NULL) {
-        status = or_models_choose(&load->config->models.model, &load->config->models.draft_model,
-                                  config->parameters.request.plain);
+        status =
+            or_models_choose_for(&load->config->models, &config->parameters, &load->plan.request);
     }
     if (status == OR_OK && config->json) {
         load->results = json_array();

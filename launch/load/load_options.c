@@ -79,12 +79,10 @@ or_load_config_t or_load_config_default(void)
     return config;
 }
 
-static or_status_t parse_sessions(const char *list, uint32_t steps[OR_LOAD_STEPS_MAX],
-                                  uint32_t *count)
+static or_status_t parse_sessions(const char *list, or_load_plan_t *plan)
 {
     char word[OR_INPUT_WORD_BYTES];
     or_status_t status;
-    *count = 0;
     while ((status = or_input_word("--sessions", &list, word)) == OR_OK) {
         char *end;
         errno = 0;
@@ -94,31 +92,34 @@ static or_status_t parse_sessions(const char *list, uint32_t steps[OR_LOAD_STEPS
             return or_fail(OR_ERR_INVALID, "--sessions: '%s' is not a number from 1 to %u", word,
                            OR_LOAD_SESSIONS_MAX);
         }
-        if (*count == OR_LOAD_STEPS_MAX) {
+        if (plan->step_count == OR_LOAD_STEPS_MAX) {
             return or_fail(OR_ERR_INVALID, "--sessions: more than %u numbers", OR_LOAD_STEPS_MAX);
         }
-        steps[(*count)++] = (uint32_t)value;
+        plan->steps[plan->step_count++] = (uint32_t)value;
     }
     return status == OR_ERR_NOT_FOUND ? OR_OK : status;
 }
 
-or_status_t or_load_config_check(const or_load_config_t *config, uint32_t steps[OR_LOAD_STEPS_MAX],
-                                 uint32_t *count)
+or_status_t or_load_plan_make(const or_load_config_t *config, or_load_plan_t *plan)
 {
+    *plan = (or_load_plan_t){0};
     if (config->seed > (uint64_t)INT64_MAX - config->seeds) {
         return or_fail(OR_ERR_INVALID, "-s/--seed: %" PRIu64 " is too large", config->seed);
     }
-    or_generate_request_t request;
-    or_shape_t shape;
+    or_generate_request_t *request = &plan->request;
     or_status_t status = or_cluster_models_check(&config->models, config->connect);
     if (status == OR_OK) {
-        status = or_parameters_settle(&config->parameters, or_name_option, &request, &shape, NULL);
+        status =
+            or_parameters_settle(&config->parameters, or_name_option, request, &plan->shape, NULL);
     }
-    if (status == OR_OK && config->check && !or_accept_rule_takes_any_guess(request.accept_rule)) {
+    if (status == OR_OK && config->check && !or_accept_rule_takes_any_guess(request->accept_rule)) {
         status = or_fail(OR_ERR_INVALID,
                          "--check: texts under --accept %s are others than plain decoding's: use "
                          "--accept coupled, greedy or naive",
                          config->parameters.accept);
     }
-    return status == OR_OK ? parse_sessions(config->sessions, steps, count) : status;
+    request->max_tokens = config->max_tokens;
+    request->has_seed = true;
+    request->ignore_end = config->ignore_end;
+    return status == OR_OK ? parse_sessions(config->sessions, plan) : status;
 }

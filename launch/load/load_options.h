@@ -28,11 +28,17 @@ typedef struct {
 #define OR_LOAD_STEPS_MAX 16u      // session counts of one run
 #define OR_LOAD_SESSIONS_MAX 4096u // at once
 
+// What the options ask for.
+typedef struct {
+    uint32_t steps[OR_LOAD_STEPS_MAX]; // session counts, in the order they were given
+    uint32_t step_count;
+    or_generate_request_t request; // of every text, without its prompt and seed; borrows `shape`
+    or_shape_t shape;
+} or_load_plan_t;
+
 extern const or_option_program_t or_load_program;
 
 or_load_config_t or_load_config_default(void);
 
-// Check all options, and read the session counts in the order they were given. OR_ERR_INVALID names the option
-// and what is allowed.
-or_status_t or_load_config_check(const or_load_config_t *config, uint32_t steps[OR_LOAD_STEPS_MAX],
-                                 uint32_t *count);
+// Check all options, and make the plan, which is not to be moved. OR_ERR_INVALID names the option and what is allowed.
+or_status_t or_load_plan_make(const or_load_config_t *config, or_load_plan_t *plan);

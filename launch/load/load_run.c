@@ -40,22 +40,14 @@ typedef struct {
     int64_t looked_ns;
 } run_t;
 
-// Borrows `shape`.
-static or_generate_request_t make_request(const or_load_place_t *place, uint32_t text, bool plain,
-                                          or_shape_t *shape)
+static or_generate_request_t make_request(const or_load_place_t *place, uint32_t text, bool plain)
 {
-    const or_load_config_t *config = place->config;
     const or_bench_prompt_t *prompt = &place->prompts->items[text % place->prompts->count];
-    or_generate_request_t request;
-    or_parameters_settle(&config->parameters, or_name_option, &request, shape,
-                         NULL); // checked before
+    or_generate_request_t request = place->plan->request;
     request.prompt = (const uint8_t *)prompt->text;
     request.prompt_bytes = prompt->bytes;
-    request.max_tokens = config->max_tokens;
-    request.seed = config->seed + text / place->prompts->count;
-    request.has_seed = true;
+    request.seed = place->config->seed + text / place->prompts->count;
     request.plain |= plain;
-    request.ignore_end = config->ignore_end;
     return request;
 }
 
@@ -126,8 +118,7 @@ static void ask(run_t *run, uint32_t slot, bool plain)
     int64_t asked_ns = session->again ? session->asked_ns : or_clock_now(run->clock);
     uint32_t text = session->again ? session->text : run->next_text++ % run->text_count;
     *session = (session_t){.text = text, .asked_ns = asked_ns};
-    or_shape_t shape;
-    const or_generate_request_t request = make_request(run->place, text, plain, &shape);
+    const or_generate_request_t request = make_request(run->place, text, plain);
     or_requests_begin(run->requests, slot, &request);
 }
 

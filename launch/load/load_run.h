@@ -13,6 +13,7 @@
 
 typedef struct {
     const or_load_config_t *config;
+    const or_load_plan_t *plan;
     const or_bench_prompts_t *prompts;
     const char *endpoint;
     or_cluster_t *cluster; // NULL with --connect

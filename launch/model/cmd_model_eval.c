@@ -8,7 +8,7 @@
 
 #include "common/gguf/packed.h"
 #include "common/model/gpu/gpu_choice.h"
-#include "launch/cluster/paths.h"
+#include "launch/cluster/choose.h"
 #include "launch/commands.h"
 #include "launch/generate/input.h"
 #include "launch/generate/output.h"

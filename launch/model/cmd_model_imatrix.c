@@ -11,7 +11,7 @@
 #include "common/base/interrupt.h"
 #include "common/model/cpu/importance.h"
 #include "common/text/tokenizer.h"
-#include "launch/cluster/paths.h"
+#include "launch/cluster/choose.h"
 #include "launch/commands.h"
 #include "launch/generate/input.h"
 #include "launch/model/weight_writer.h"

@@ -8,7 +8,7 @@
 #include "common/model/model.h"
 #include "common/text/vocab/vocab.h"
 #include "kernels/kernels.h"
-#include "launch/cluster/paths.h"
+#include "launch/cluster/choose.h"
 #include "launch/commands.h"
 #include "launch/generate/output.h"
 #include "launch/model/convert/cached.h"

@@ -1,5 +1,5 @@
 """Goal: `outrider demo` shows what drafting is worth and says whether both texts are equal, in a terminal, without one and as JSON; its target is made
-once; and whatever stops it leaves nothing behind. `generate -m FILE` alone runs.
+once; and whatever stops it leaves nothing behind. `generate`, `up` and `bench load` run with `-m FILE` alone.
 Method: a small target in a cache folder of the test's own; the text is compared with the one that `generate` writes on the same file."""
 import fcntl
 import json
@@ -17,7 +17,7 @@ import time
 import unittest
 from pathlib import Path
 
-from cli import BIN, DRAFT, ENVIRONMENT, PATIENCE, TARGET, Background, children, generate, is_alive, outrider, wait_until
+from cli import BIN, DRAFT, ENVIRONMENT, PATIENCE, TARGET, Background, Cluster, children, generate, is_alive, outrider, wait_until
 
 SIZE = "21M"
 PROGRAMS = ("outrider-coordinator", "outrider-verifier", "outrider-drafter")
@@ -203,6 +203,25 @@ class TargetAlone(unittest.TestCase):
     def test_what_needs_a_draft_model_asks_for_it(self):
         for words in (["--draft-method", "chain"], ["--accept", "sps"], ["--multi-model", DRAFT], ["--vocab-map", "slrs"]):
             self.assertIn("name a draft model with -md", outrider("generate", "-m", TARGET, "-p", "x", *words, code=2)[1])
+        for program in (["up", "--multi-model", DRAFT], ["bench", "load", "--draft-method", "chain"], ["bench"]):
+            self.assertIn("name a draft model with -md", outrider(*program, "-m", TARGET, code=2)[1])
+
+    def test_a_service_takes_a_drafter_later(self):
+        words = ["-p", "the king of the king of the king of the", "-n", 48, "-s", 3]
+        with Cluster("-m", TARGET, "--http", "none") as up:
+            there = ["--connect", up.endpoint]
+            plain = generate(*words, "--plain", *there)["tokens"]
+            self.assertEqual(generate(*words, *there)["tokens"], plain)
+            with Background("-m", DRAFT, "--connect", up.endpoint, program="outrider-drafter") as drafter:
+                drafter.hears("welcomed by outrider")
+                line = generate(*words, "--draft-policy", "fixed", *there)
+                self.assertGreater(line["drafted"], 0)
+                self.assertEqual(line["tokens"], plain)
+
+    def test_load_needs_no_draft_model(self):
+        out, error = outrider("bench", "load", "-m", TARGET, "--sessions", "1,2", "--seconds", 1, "--check", "--json")
+        self.assertEqual([(step["sessions"], step["wrong"], step["errors"]) for step in json.loads(out)], [(1, 0, 0), (2, 0, 0)])
+        self.assertEqual(error.count("no draft model is given"), 1)
 
 
 if __name__ == "__main__":
