@@ -15,6 +15,7 @@
 #define HAS_FEATURE(name) 0
 #endif
 #if defined(__SANITIZE_ADDRESS__) || HAS_FEATURE(address_sanitizer)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #define ADDRESS_SANITIZER
 #endif
@@ -155,6 +156,10 @@ void or_coroutine_destroy(or_coroutine_t **coroutine_p)
     }
 #ifdef THREAD_SANITIZER
     __tsan_destroy_fiber(coroutine->own.sanitizer);
+#endif
+#ifdef ADDRESS_SANITIZER
+    // A function that is given up has not taken its frames' marks away. What is mapped here next must not inherit them.
+    __asan_unpoison_memory_region(coroutine->own.bottom, STACK_BYTES);
 #endif
     munmap(coroutine->memory, coroutine->guard_bytes + STACK_BYTES);
     free(coroutine);

@@ -1,5 +1,5 @@
 // Goal: a coroutine goes on where it paused, its variables are its own, it can be used again after it has returned, and
-// one that never returns is given up without harm.
+// one that never returns is given up without harm, also to the next one.
 // Method: several count side by side, each in a deep call; the order in which they note their numbers is known. The
 // sanitizer builds show whether they know of the stacks.
 #include "common/base/coroutine.h"
@@ -85,11 +85,33 @@ static void one_that_never_returns_is_given_up(void **state)
     assert_int_equal(noted[0], 7);
 }
 
+// Write to all memory that note_deep's frames had, whatever a sanitizer has been told of those.
+static void write_deep(void *context)
+{
+    (void)context;
+    volatile uint8_t own[512 * DEPTH];
+    for (size_t i = 0; i < sizeof own; i++) {
+        own[i] = 1;
+    }
+}
+
+// The system is likely to map the next stack where the last one was.
+static void the_next_one_inherits_nothing(void **state)
+{
+    counter_t counter;
+    one_that_never_returns_is_given_up(state);
+    assert_int_equal(or_coroutine_create(&counter.coroutine), OR_OK);
+    or_coroutine_set(counter.coroutine, write_deep, NULL);
+    assert_false(or_coroutine_resume(counter.coroutine));
+    or_coroutine_destroy(&counter.coroutine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_goes_on_where_it_paused),
         cmocka_unit_test(one_that_never_returns_is_given_up),
+        cmocka_unit_test(the_next_one_inherits_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
