@@ -12,7 +12,6 @@
 #include "launch/bench/bench_synthetic.h"
 #include "launch/cluster/choose.h"
 #include "launch/commands.h"
-#include "launch/model/convert/cached.h"
 
 #define END_PATIENCE_NS (500 * OR_NS_PER_MS) // for the children, which have nothing to save
 
@@ -147,12 +146,8 @@ static or_status_t prepare(bench_t *bench)
                                        &bench->results);
     }
     if (status == OR_OK && config->connect == NULL) {
-        or_option_list_t *multi = &bench->config->models.multi_models;
-        status = or_checkpoint_resolve_all(multi->items, multi->count);
-    }
-    if (status == OR_OK && config->connect == NULL) {
-        status = or_models_choose(&bench->config->models.model, &bench->config->models.draft_model,
-                                  synthetic ? OR_DRAFT_MODEL_NONE : OR_DRAFT_MODEL_NEEDED);
+        status = or_models_choose_all(&bench->config->models,
+                                      synthetic ? OR_DRAFT_MODEL_NONE : OR_DRAFT_MODEL_NEEDED);
     }
     if (status == OR_OK) {
         status = or_bench_output_check(config);

@@ -54,6 +54,13 @@ or_status_t or_models_choose(char **model, char **draft, or_draft_model_wish_t w
                          "-m names a target alone; name a draft model with -md, too");
 }
 
+or_status_t or_models_choose_all(or_cluster_models_t *models, or_draft_model_wish_t wish)
+{
+    or_status_t status =
+        or_checkpoint_resolve_all(models->multi_models.items, models->multi_models.count);
+    return status == OR_OK ? or_models_choose(&models->model, &models->draft_model, wish) : status;
+}
+
 // Can guesses that are looked up in the text serve this request?
 static bool can_look_up(const or_cluster_models_t *models, const or_parameters_t *parameters,
                         const or_generate_request_t *request)
@@ -83,11 +90,7 @@ or_status_t or_models_choose_for(or_cluster_models_t *models, const or_parameter
     } else if (can_look_up(models, parameters, request)) {
         wish = OR_DRAFT_MODEL_OPTIONAL;
     }
-    or_status_t status =
-        or_checkpoint_resolve_all(models->multi_models.items, models->multi_models.count);
-    if (status == OR_OK) {
-        status = or_models_choose(&models->model, &models->draft_model, wish);
-    }
+    or_status_t status = or_models_choose_all(models, wish);
     if (status == OR_OK && wish == OR_DRAFT_MODEL_OPTIONAL && models->draft_model == NULL) {
         look_up(request);
     }

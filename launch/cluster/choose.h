@@ -16,6 +16,8 @@ typedef enum {
 // afterwards where no draft model is wished, or none is needed and none was named. OR_ERR_INVALID if a target was named without
 // the draft model that is needed; errors of or_paths_model and of or_checkpoint_resolve.
 or_status_t or_models_choose(char **model, char **draft, or_draft_model_wish_t wish);
+// The same for all models of a local cluster, those of --multi-model included.
+or_status_t or_models_choose_all(or_cluster_models_t *models, or_draft_model_wish_t wish);
 // The same for a command that needs the target only.
 or_status_t or_models_choose_target(char **model);
 

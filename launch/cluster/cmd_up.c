@@ -14,7 +14,6 @@
 #include "launch/cluster/cluster.h"
 #include "launch/commands.h"
 #include "launch/generate/output.h"
-#include "launch/model/convert/cached.h"
 #include "proto/keys/keys.h"
 #include "proto/net/endpoint.h"
 
@@ -229,10 +228,7 @@ static or_status_t choose_models(or_cluster_models_t *models, bool plain)
     if (models->multi_models.count > 0 && !plain) {
         wish = OR_DRAFT_MODEL_NEEDED; // these are further ones
     }
-    or_status_t status = or_models_choose(&models->model, &models->draft_model, wish);
-    return status == OR_OK
-               ? or_checkpoint_resolve_all(models->multi_models.items, models->multi_models.count)
-               : status;
+    return or_models_choose_all(models, wish);
 }
 
 static int run(int argc, char **argv)
