@@ -243,7 +243,8 @@ static void count_kept(or_policy_t *policy, int64_t now_ns)
 // A text begins with little knowledge and is soon over.
 static uint32_t rounds_a_change(const or_policy_t *policy)
 {
-    return policy->rounds < EARLY_ROUNDS ? ROUNDS_A_CHANGE_EARLY : ROUNDS_A_CHANGE;
+    return policy->decided && policy->rounds < EARLY_ROUNDS ? ROUNDS_A_CHANGE_EARLY
+                                                            : ROUNDS_A_CHANGE;
 }
 
 or_budget_t or_policy_budget(or_policy_t *policy, int64_t now_ns)
