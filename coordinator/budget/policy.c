@@ -247,6 +247,16 @@ static uint32_t rounds_a_change(const or_policy_t *policy)
                                                             : ROUNDS_A_CHANGE;
 }
 
+// The trees of a text that tries freely grow with every verdict at first. How far ahead it goes is left to more rounds.
+static void grow_early(or_policy_t *policy, or_budget_t best)
+{
+    bool early = or_policy_tries_freely(policy) && policy->rounds < EARLY_ROUNDS;
+    if (early && best.nodes > policy->budget.nodes) {
+        policy->budget.nodes = best.nodes;
+        policy->budget.depth = best.depth;
+    }
+}
+
 or_budget_t or_policy_budget(or_policy_t *policy, int64_t now_ns)
 {
     if (policy->session.kind != OR_POLICY_AUTO || !or_policy_is_measured(policy) ||
@@ -270,10 +280,14 @@ or_budget_t or_policy_budget(or_policy_t *policy, int64_t now_ns)
     } else if (!policy->decided && rate < PAYS_NOT * plain &&
                policy->rounds >= policy->changed + OFF_ROUNDS_MIN) {
         switch_off(policy, now_ns);
-    } else if (policy->rounds >= policy->changed + rounds_a_change(policy)) {
+    } else {
         bool better =
             rate > BETTER * policy->kept * or_policy_draft_rate(policy, policy->budget.nodes);
-        change_budget(policy, better ? best : budget_of(policy, policy->budget.nodes));
+        if (policy->rounds >= policy->changed + rounds_a_change(policy)) {
+            change_budget(policy, better ? best : budget_of(policy, policy->budget.nodes));
+        } else if (better) {
+            grow_early(policy, best);
+        }
     }
     return policy->budget;
 }

@@ -84,6 +84,11 @@ static double measured_ns(const or_policy_t *policy, double nodes)
     return policy->mean.plain_ns + nodes * row_ns;
 }
 
+bool or_policy_tries_freely(const or_policy_t *policy)
+{
+    return !policy->decided && policy->texts <= 1;
+}
+
 uint32_t or_policy_first_nodes(const or_policy_t *policy)
 {
     double all = policy->decided ? FIRST_NODES : FIRST_NODES_APART;

@@ -27,6 +27,8 @@ double or_policy_follows(const or_policy_t *policy, double nodes, double tokens)
 double or_policy_lookup_rate(const or_policy_t *policy, double nodes);
 // The row of or_policy_t.size_times for a tree of so many guesses.
 uint32_t or_policy_size(double nodes);
+// Is it a text alone with its drafter elsewhere? What it tries costs nobody else anything, so it learns in few rounds.
+bool or_policy_tries_freely(const or_policy_t *policy);
 // The guesses of a first tree. With a drafter on the target's CPUs every guess takes time of all texts, which share a few.
 uint32_t or_policy_first_nodes(const or_policy_t *policy);
 // The most guesses that a tree may have next. Passes take as long for a few rows as for one, and then longer with each, which is

@@ -154,15 +154,22 @@ static or_policy_choice_t choose_whole(or_policy_t *policy, const or_policy_stat
     return wait_until(at_ns + answer_ns + (double)PATIENCE_NS);
 }
 
-// The time of a plain round is not known before there was one, and not for ever: take one now and then. The
-// first one comes early, for a short text may have no later.
+// The first plain round comes early, for a short text may have no later. It loses least while trees are small.
+static bool first_plain_is_due(const or_policy_t *policy)
+{
+    bool grows =
+        or_policy_tries_freely(policy) && policy->budget.nodes < policy->session.most.nodes;
+    return policy->tree_times.count >= PLAIN_AFTER_ROUNDS || (grows && policy->rounds > 0);
+}
+
+// The time of a plain round is not known before there was one, and not for ever: take one now and then.
 static bool must_learn_plain(or_policy_t *policy, int64_t now_ns)
 {
     if (policy->plain != policy->plain_seen) {
         policy->plain_seen = policy->plain;
         policy->plain_tried_ns = now_ns;
     }
-    if (policy->tree_times.count < PLAIN_AFTER_ROUNDS) {
+    if (!first_plain_is_due(policy)) {
         return false;
     }
     double nodes = policy->tree_times.nodes;
