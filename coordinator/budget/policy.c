@@ -247,10 +247,12 @@ static uint32_t rounds_a_change(const or_policy_t *policy)
                                                             : ROUNDS_A_CHANGE;
 }
 
-// The trees of a text that tries freely grow with every verdict at first. How far ahead it goes is left to more rounds.
+// The trees of a text that tries freely may grow with every verdict at first, once it is known what guesses cost. `ahead` waits
+// for the next regular change, and this is none: `changed` stays.
 static void grow_early(or_policy_t *policy, or_budget_t best)
 {
-    bool early = or_policy_tries_freely(policy) && policy->rounds < EARLY_ROUNDS;
+    bool early = or_policy_tries_freely(policy) && policy->rounds < EARLY_ROUNDS &&
+                 policy->plain_times.count > 0;
     if (early && best.nodes > policy->budget.nodes) {
         policy->budget.nodes = best.nodes;
         policy->budget.depth = best.depth;

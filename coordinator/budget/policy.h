@@ -107,8 +107,8 @@ typedef struct or_policy {
     double try_tokens;      // and when the last try began, at tried_ns
     double try_cost_ns;     // what it cost
     int64_t plain_tried_ns; // when a plain round last showed what it takes, or was taken for that
-    uint64_t plain_seen;    // plain rounds then
-    uint64_t changed;       // the round in which the budget last changed
+    uint64_t plain_seen;    // timed plain rounds then
+    uint64_t changed;       // the round in which the budget last changed, but for early growth
     // The part of the promised rate that came lately, and since when the next part is counted.
     double kept;
     struct {
@@ -116,11 +116,12 @@ typedef struct or_policy {
         uint64_t rounds;
         double tokens;
     } count_from;
-    double batch;                    // sessions a pass
-    uint32_t texts;                  // at work, as far as was said
-    double guesses;                  // the most that all of them have tried in a round
-    uint64_t rounds, drafted, plain; // judged so far
-    int64_t tried_ns;                // when what does not pay was last tried
+    double batch;             // sessions a pass
+    uint32_t texts;           // at work, as far as was said
+    double guesses;           // the most that all of them have tried in a round
+    uint64_t rounds, drafted; // judged so far,
+    uint64_t plain;           // and plain ones whose time counts
+    int64_t tried_ns;         // when what does not pay was last tried
 } or_policy_t;
 
 void or_policy_init(or_policy_t *policy, const or_policy_terms_of_session_t *session);
@@ -161,7 +162,8 @@ void or_policy_load(or_policy_t *policy, double batch);
 // Return how many guesses a lookup may give: as many as seem to bring the most tokens in the time of their round.
 uint32_t or_policy_lookup_nodes(const or_policy_t *policy);
 
-// Return the budget that the drafter is told with the next verdict. Changes are few: not more than one in some rounds.
+// Return the budget that the drafter is told with the next verdict. It changes once in some rounds; at first, where
+// or_policy_tries_freely, trees may grow in every round.
 or_budget_t or_policy_budget(or_policy_t *policy, int64_t now_ns);
 
 typedef struct {

@@ -151,9 +151,56 @@ static void a_silent_drafter_is_not_waited_for(void **state)
     assert_in_range(waited, 0, 250 * OR_NS_PER_MS);
 }
 
+// Rounds with as many guesses as it is asked for, which take no time; return how many those are then.
+static uint32_t guesses_after(or_policy_t *policy, uint32_t rounds)
+{
+    for (uint32_t i = 0; i < rounds; i++) {
+        judge(policy, OR_SOURCE_DRAFTER, or_policy_budget(policy, OR_NS_PER_S).nodes, 20);
+    }
+    return or_policy_budget(policy, OR_NS_PER_S).nodes;
+}
+
+// A text after the round that has read its prompt, with guesses or without: what that round took says nothing.
+static or_policy_t make_begun(uint32_t texts, bool decided, uint32_t guesses)
+{
+    or_policy_t policy = make_policy(texts, decided);
+    const or_policy_round_t prefill = {.source = OR_SOURCE_DRAFTER,
+                                       .nodes = guesses,
+                                       .accepted = guesses / 4,
+                                       .first_right = guesses > 0,
+                                       .round_ns = 60 * OR_NS_PER_MS,
+                                       .prefill = true};
+    or_policy_judged(&policy, &prefill);
+    return policy;
+}
+
+// What a text alone tries costs no other text anything where its drafter is elsewhere, and it may be a short text: half of it
+// would be over if its trees grew every eight rounds.
+static void a_text_alone_soon_has_the_guesses_that_pay(void **state)
+{
+    (void)state;
+    const or_policy_state_t awaited = {.awaited = true, .asked_ns = 1};
+    for (uint32_t texts = 1; texts <= 2; texts++) {
+        for (uint32_t i = 0; i < 4; i++) {
+            const bool decided = i % 2 == 1, freely = texts == 1 && !decided;
+            or_policy_t policy = make_begun(texts, decided, i < 2 ? 16 : 0);
+            const uint32_t first = policy.budget.nodes;
+            or_policy_choice_t second = or_policy_choose(&policy, &awaited, OR_NS_PER_S);
+            bool plain = second.source == OR_SOURCE_PLAIN && second.until_ns == 0;
+            assert_true(plain == freely); // it loses least while trees are small
+            or_policy_t untimed = policy;
+            assert_int_equal(guesses_after(&untimed, 3), first); // what guesses cost is not known
+            judge(&policy, OR_SOURCE_PLAIN, 0, 20);
+            uint32_t then = guesses_after(&policy, 2);
+            assert_true(freely ? first == 16 && then == 64 : then <= 2 * first);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_text_alone_soon_has_the_guesses_that_pay),
         cmocka_unit_test(a_loaded_verifier_gets_smaller_trees),
         cmocka_unit_test(a_second_pass_is_no_straight_line),
         cmocka_unit_test(a_wait_for_others_is_no_change_of_the_target),

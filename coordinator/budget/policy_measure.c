@@ -143,7 +143,6 @@ void or_policy_judged(or_policy_t *policy, const or_policy_round_t *round)
     double nodes = fmin(round->nodes, OR_TREE_NODES_MAX);
     double accepted = fmin(round->accepted, nodes);
     policy->rounds++;
-    policy->plain += nodes == 0;
     policy->drafted += nodes > 0 && round->source == OR_SOURCE_DRAFTER;
     policy->tokens += accepted + 1;
     for (uint32_t i = 0; i < policy->ask_count; i++) {
@@ -153,6 +152,7 @@ void or_policy_judged(or_policy_t *policy, const or_policy_round_t *round)
         learn_guesses(policy, round, nodes, accepted);
     }
     if (!round->prefill && time > 0 && time < TIME_NS_MAX) {
+        policy->plain += nodes == 0;
         learn_time(policy, time, nodes);
         learn_most(policy, round, nodes);
         double queue = fmax(time - 1000.0 * round->forward_us, 0);

@@ -387,41 +387,6 @@ static void several_texts_take_more_guesses_by_steps(void **state)
     assert_in_range(other.budget.nodes, 1, 2);
 }
 
-// Return the guesses that it is asked for after a round that read its prompt, a plain one, and two with guesses, which are free.
-static uint32_t guesses_after_four_rounds(uint32_t texts, bool decided)
-{
-    or_policy_t policy = make_policy(OR_POLICY_AUTO, 4);
-    const or_policy_state_t state = {.awaited = true, .asked_ns = 1};
-    policy.session.most.nodes = policy.budget.nodes = 64;
-    or_policy_limit(&policy, OR_WAY_AHEAD, texts, decided);
-    policy.budget.nodes = 16;
-    const or_policy_round_t prefill = {.source = OR_SOURCE_DRAFTER,
-                                       .nodes = 16,
-                                       .accepted = 3,
-                                       .first_right = true,
-                                       .round_ns = 60 * OR_NS_PER_MS,
-                                       .prefill = true};
-    or_policy_heard(&policy, 2 * OR_NS_PER_MS, 1000, 16);
-    or_policy_judged(&policy, &prefill);
-    or_policy_choice_t second = or_policy_choose(&policy, &state, OR_NS_PER_S);
-    bool plain = second.source == OR_SOURCE_PLAIN && second.until_ns == 0;
-    assert_true(plain == (texts == 1 && !decided)); // while its trees are small
-    judge_round(&policy, 0, 20);
-    for (uint32_t i = 0; i < 2; i++) {
-        judge_round(&policy, or_policy_budget(&policy, OR_NS_PER_S).nodes, 20);
-    }
-    return or_policy_budget(&policy, OR_NS_PER_S).nodes;
-}
-
-// What it tries costs nobody else anything, and it is soon over: eight rounds for each change would be half of it.
-static void a_text_alone_with_a_drafter_elsewhere_soon_has_the_guesses_that_pay(void **state)
-{
-    (void)state;
-    assert_int_equal(guesses_after_four_rounds(1, false), 64);
-    assert_in_range(guesses_after_four_rounds(2, false), 1, 16);
-    assert_in_range(guesses_after_four_rounds(1, true), 1, 32);
-}
-
 static void assert_sensible(or_policy_t *policy, int64_t now)
 {
     or_policy_terms_t terms = or_policy_terms(policy);
@@ -486,7 +451,6 @@ int main(void)
         cmocka_unit_test(a_slow_first_round_is_no_change),
         cmocka_unit_test(untimed_guesses_are_not_free),
         cmocka_unit_test(several_texts_take_more_guesses_by_steps),
-        cmocka_unit_test(a_text_alone_with_a_drafter_elsewhere_soon_has_the_guesses_that_pay),
         cmocka_unit_test(guesses_that_cost_nothing_have_a_cost_that_is_known),
         cmocka_unit_test(no_measurement_makes_it_senseless),
     };
