@@ -158,7 +158,7 @@ void or_coroutine_destroy(or_coroutine_t **coroutine_p)
     __tsan_destroy_fiber(coroutine->own.sanitizer);
 #endif
 #ifdef ADDRESS_SANITIZER
-    // A function that is given up has not taken its frames' marks away. What is mapped here next must not inherit them.
+    // A function that is given up leaves its frames' red zones poisoned. What is mapped here next must not inherit that.
     __asan_unpoison_memory_region(coroutine->own.bottom, STACK_BYTES);
 #endif
     munmap(coroutine->memory, coroutine->guard_bytes + STACK_BYTES);

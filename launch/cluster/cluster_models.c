@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/gguf/packed.h"
 #include "common/model/model.h"
@@ -15,8 +16,8 @@ const or_option_t or_cluster_model_options[] = {
     {"model", "m", OR_OPTION_STRING, AT(model), "FILE",
      "target model (GGUF); the demonstration pair if not given"},
     {"model-draft", "md", OR_OPTION_STRING, AT(draft_model), "FILE",
-     "draft model; any vocabulary will do; with -m and without it guesses are looked up in the "
-     "text, except by `bench`, which compares draft models"},
+     "draft model; any vocabulary will do. With -m but not -md, guesses are looked up in the text; "
+     "`outrider bench` itself refuses, as it compares draft methods"},
     {"multi-model", NULL, OR_OPTION_LIST, AT(multi_models), "FILE",
      "a further draft model, of the first one's vocabulary, for --draft-method multi"},
     {"acceptance-file", NULL, OR_OPTION_STRING, AT(acceptance_file), "FILE",
@@ -110,6 +111,27 @@ static or_status_t check_absent(const or_option_t *table, const or_cluster_model
                            "leave it out, or give it to the `outrider up`, verifier or drafter "
                            "that runs them",
                            option);
+        }
+    }
+    return OR_OK;
+}
+
+static bool is_of_draft_model(const or_option_t *row)
+{
+    return strstr(row->name, "draft") != NULL || strcmp(row->name, "multi-model") == 0 ||
+           strcmp(row->name, "acceptance-file") == 0;
+}
+
+or_status_t or_cluster_models_check_target_alone(const or_cluster_models_t *models)
+{
+    const or_option_t *const tables[] = {or_cluster_model_options, or_cluster_run_options};
+    for (uint32_t i = 0; i < 2; i++) {
+        for (const or_option_t *row = tables[i]; row->name != NULL; row++) {
+            char option[OR_OPTION_ORIGIN_BYTES];
+            if (is_of_draft_model(row) && is_given(row, models)) {
+                or_option_origin(row, option);
+                return or_fail(OR_ERR_INVALID, OR_NEEDS_DRAFT_MODEL, option);
+            }
         }
     }
     return OR_OK;

@@ -35,3 +35,8 @@ or_cluster_models_t or_cluster_models_default(void);
 // Check them before anything is started. `connect` is the endpoint of a cluster that runs already, or NULL for one of our
 // own; it is checked as well. With it none of them has a meaning, and none may be given. OR_ERR_INVALID says what is allowed.
 or_status_t or_cluster_models_check(const or_cluster_models_t *models, const char *connect);
+
+// What is said of an option (its name) that means nothing without a draft model, where a target of the user's own has none.
+#define OR_NEEDS_DRAFT_MODEL "%s needs a draft model: name one with -md, or leave it out"
+// Check that none of the draft model's options is given. OR_ERR_INVALID names the first that is.
+or_status_t or_cluster_models_check_target_alone(const or_cluster_models_t *models);

@@ -44,7 +44,8 @@ static const or_option_t table[] = {
     {.type = OR_OPTION_PART,
      .offset = offsetof(config_t, models),
      .part = or_cluster_model_options},
-    {"plain", NULL, OR_OPTION_FLAG, offsetof(config_t, plain), NULL, "no drafter"},
+    {"plain", NULL, OR_OPTION_FLAG, offsetof(config_t, plain), NULL,
+     "start no drafter; those of other machines may connect"},
     {"sessions-max", NULL, OR_OPTION_UINT32, offsetof(config_t, sessions_max), "N",
      "requests served at a time, at most; others wait, the owner with the fewest at work first"},
     {"owner-sessions-max", NULL, OR_OPTION_UINT32, offsetof(config_t, owner_sessions_max), "N",
@@ -153,14 +154,10 @@ static void print_edges(const config_t *config, const places_t *places)
     or_key_pair_wipe(&pair);
 }
 
-// Say what drafts. Drafters of other machines may come whenever they like.
 static const char *drafter_of(const config_t *config)
 {
-    if (config->models.draft_model != NULL) {
-        return basename(config->models.draft_model);
-    }
-    return config->plain ? "none (--plain)"
-                         : "none yet (no -md): guesses are looked up in the text where that pays";
+    return config->models.draft_model != NULL ? basename(config->models.draft_model)
+                                              : "none here; those of other machines may connect";
 }
 
 static or_status_t print_status(const config_t *config, const places_t *places,
@@ -222,15 +219,6 @@ static or_status_t serve(const config_t *config)
     return status;
 }
 
-static or_status_t choose_models(or_cluster_models_t *models, bool plain)
-{
-    or_draft_model_wish_t wish = plain ? OR_DRAFT_MODEL_NONE : OR_DRAFT_MODEL_OPTIONAL;
-    if (models->multi_models.count > 0 && !plain) {
-        wish = OR_DRAFT_MODEL_NEEDED; // these are further ones
-    }
-    return or_models_choose_all(models, wish);
-}
-
 static int run(int argc, char **argv)
 {
     config_t config = {.encrypt = (char *)"auto",
@@ -251,7 +239,8 @@ static int run(int argc, char **argv)
         status = check(&config);
     }
     if (status == OR_OK) {
-        status = choose_models(&config.models, config.plain);
+        status = or_models_choose_all(&config.models,
+                                      config.plain ? OR_DRAFT_MODEL_NONE : OR_DRAFT_MODEL_OPTIONAL);
     }
     if (config.keys != NULL) {
         setenv("OUTRIDER_KEYS", config.keys, 1); // our children's, too

@@ -8,7 +8,6 @@
 
 #include "common/base/clock.h"
 #include "common/base/interrupt.h"
-#include "common/decode/methods.h"
 #include "proto/net/requests.h"
 
 #define LOOK_NS (200 * OR_NS_PER_MS)       // between looks at the children and at Ctrl-C

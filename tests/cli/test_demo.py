@@ -201,17 +201,24 @@ class TargetAlone(unittest.TestCase):
             self.assertNotIn("no draft model", outrider(*words, *more)[1])
 
     def test_what_needs_a_draft_model_asks_for_it(self):
-        for words in (["--draft-method", "chain"], ["--accept", "sps"], ["--multi-model", DRAFT], ["--vocab-map", "slrs"]):
-            self.assertIn("name a draft model with -md", outrider("generate", "-m", TARGET, "-p", "x", *words, code=2)[1])
-        for program in (["up", "--multi-model", DRAFT], ["bench", "load", "--draft-method", "chain"], ["bench"]):
-            self.assertIn("name a draft model with -md", outrider(*program, "-m", TARGET, code=2)[1])
+        asks = "needs a draft model: name one with -md"
+        for words in (["--draft-method", "chain"], ["--accept", "sps"], ["--multi-model", DRAFT], ["--vocab-map", "slrs"], ["--draft-policy", "fixed"],
+                      ["--threads-draft", 1], ["--acceptance-file", "x"], ["--packed-draft", "off"]):
+            self.assertIn(asks, outrider("generate", "-m", TARGET, "-p", "x", *words, code=2)[1])
+            outrider("generate", "-m", TARGET, "-p", "x", "-n", 1, *words, "--plain")
+        for program in (["up", "--multi-model", DRAFT], ["up", "--cpu-range-draft", "0-0"], ["bench", "load", "--draft-method", "chain"]):
+            self.assertIn(asks, outrider(*program, "-m", TARGET, code=2)[1])
+        self.assertIn("name a draft model with -md", outrider("bench", "-m", TARGET, code=2)[1])
 
     def test_a_service_takes_a_drafter_later(self):
         words = ["-p", "the king of the king of the king of the", "-n", 48, "-s", 3]
         with Cluster("-m", TARGET, "--http", "none") as up:
             there = ["--connect", up.endpoint]
+            self.assertIn(b"none here; those of other machines may connect", up.process.stdout.readline() + up.process.stdout.readline())
             plain = generate(*words, "--plain", *there)["tokens"]
-            self.assertEqual(generate(*words, *there)["tokens"], plain)
+            looked_up = generate(*words, *there)
+            self.assertEqual(looked_up["tokens"], plain)
+            self.assertGreater(looked_up["lookup_rounds"], 0)
             with Background("-m", DRAFT, "--connect", up.endpoint, program="outrider-drafter") as drafter:
                 drafter.hears("welcomed by outrider")
                 line = generate(*words, "--draft-policy", "fixed", *there)
