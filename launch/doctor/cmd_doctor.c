@@ -82,8 +82,8 @@ static void choose_next(const or_doctor_model_t *target, const or_doctor_model_t
     } else if (hub->answers) {
         snprintf(next, capacity, "outrider generate --connect %s %s", hub->endpoint, prompt);
     } else if (target->given) {
-        snprintf(next, capacity, "outrider generate -m %s %s%s %s", target->path,
-                 draft->path != NULL ? "-md " : "--plain", draft->path != NULL ? draft->path : "",
+        snprintf(next, capacity, "outrider generate -m %s%s%s %s", target->path,
+                 draft->path != NULL ? " -md " : "", draft->path != NULL ? draft->path : "",
                  prompt);
     } else if (draft->given) {
         snprintf(next, capacity, "outrider-drafter -m %s --connect ENDPOINT", draft->path);

@@ -250,7 +250,7 @@ class Models(unittest.TestCase):
 
     def test_one_model_alone(self):
         checks, line = examine("--listen", ANY_PORT, "-m", TARGET)
-        self.assertEqual(line["next"].split(" -p")[0], f"outrider generate -m {TARGET} --plain")
+        self.assertEqual(line["next"].split(" -p")[0], f"outrider generate -m {TARGET}")
         self.assertFalse([name for _, name in checks if name.startswith("draft ")])
         checks, line = examine("--listen", ANY_PORT, "-md", DRAFT)
         self.assertTrue(line["next"].startswith(f"outrider-drafter -m {DRAFT}"))
