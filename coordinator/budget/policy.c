@@ -96,6 +96,10 @@ static uint32_t best_of(const or_policy_t *policy, uint32_t most,
 
 static uint32_t best_nodes(const or_policy_t *policy, double *rate)
 {
+    if (policy->session.whole_trees) {
+        *rate = or_policy_draft_rate(policy, policy->session.most.nodes);
+        return policy->session.most.nodes;
+    }
     return best_of(policy, or_policy_most_nodes(policy), or_policy_draft_rate, rate);
 }
 
@@ -131,7 +135,9 @@ static or_budget_t first_budget(const or_policy_t *policy)
     double rate;
     or_budget_t budget = policy->session.most;
     double tried = policy->guesses / fmax(policy->texts, 1);
-    uint32_t nodes = (uint32_t)fmax(or_policy_first_nodes(policy), tried);
+    uint32_t nodes = policy->session.whole_trees
+                         ? budget.nodes
+                         : (uint32_t)fmax(or_policy_first_nodes(policy), tried);
     if (or_policy_is_measured(policy) && policy->tree_times.count > 0) {
         uint32_t best = best_nodes(policy, &rate);
         return budget_of(policy, policy->texts > 1 ? or_min_u32(best, nodes) : best);

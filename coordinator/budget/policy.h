@@ -46,6 +46,7 @@ typedef struct {
     or_budget_t most;  // what the request asked for
     bool lookup;       // the coordinator may look up guesses itself: the rule asks nothing of them
     bool late_is_good; // guesses for a text that has moved on may still be used (guesses.h)
+    bool whole_trees;  // a drafter builds all of a tree or none: its shape is fixed (usefulness.h)
 } or_policy_terms_of_session_t;
 
 // Judged rounds of one kind: moving averages of their time and of their guesses.

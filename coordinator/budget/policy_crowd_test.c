@@ -197,9 +197,56 @@ static void a_text_alone_soon_has_the_guesses_that_pay(void **state)
     }
 }
 
+// Texts that accepted nothing have taught that guesses do not pay. A try ends that: its tree is judged, although those figures
+// speak against it.
+static void what_a_try_brought_is_judged(void **state)
+{
+    (void)state;
+    or_policy_t policy = make_policy(1, false);
+    int64_t now = OR_NS_PER_S;
+    policy.session.most.ahead = 0;
+    policy.session.late_is_good = false;
+    for (int i = 0; i < 60; i++, now += 40 * OR_NS_PER_MS) {
+        const or_policy_round_t useless = {
+            .source = OR_SOURCE_DRAFTER, .nodes = 16, .round_ns = 400 * OR_NS_PER_MS};
+        const or_policy_round_t plain = {.round_ns = 40 * OR_NS_PER_MS};
+        or_policy_heard(&policy, 15 * OR_NS_PER_MS, 1000, 16);
+        or_policy_judged(&policy, policy.budget.nodes > 0 && i % 10 != 3 ? &useless : &plain);
+        or_policy_budget(&policy, now);
+    }
+    assert_true(policy.off);
+    for (int i = 0; i < 1000 && policy.budget.nodes == 0; i++, now += 40 * OR_NS_PER_MS) {
+        or_policy_judged(&policy, &(or_policy_round_t){.round_ns = 40 * OR_NS_PER_MS});
+        or_policy_budget(&policy, now);
+    }
+    const or_policy_state_t here = {.ready = policy.budget.nodes, .asked_ns = now};
+    assert_true(policy.off && policy.budget.nodes > 0);
+    assert_int_equal(or_policy_choose(&policy, &here, now).source, OR_SOURCE_DRAFTER);
+}
+
+// Two guesses would pay and 16 do not, but a tree of this shape has all 16 or none.
+static void a_tree_of_a_fixed_shape_is_compared_whole(void **state)
+{
+    (void)state;
+    or_policy_t policy = make_policy(1, false);
+    policy.session.whole_trees = true;
+    policy.session.most.nodes = policy.budget.nodes = 16;
+    or_policy_limit(&policy, OR_WAY_AHEAD, 1, false);
+    for (int i = 0; i < 40; i++) {
+        uint32_t nodes = policy.budget.nodes;
+        assert_true(nodes == 0 || nodes == 16);
+        judge(&policy, nodes > 0 && i != 1 ? OR_SOURCE_DRAFTER : OR_SOURCE_PLAIN,
+              i != 1 ? nodes : 0, nodes > 0 && i != 1 ? 60 : 10);
+        or_policy_budget(&policy, (1 + i) * OR_NS_PER_S / 100);
+    }
+    assert_true(policy.off);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_try_brought_is_judged),
+        cmocka_unit_test(a_tree_of_a_fixed_shape_is_compared_whole),
         cmocka_unit_test(a_text_alone_soon_has_the_guesses_that_pay),
         cmocka_unit_test(a_loaded_verifier_gets_smaller_trees),
         cmocka_unit_test(a_second_pass_is_no_straight_line),

@@ -16,6 +16,8 @@ bool or_policy_is_measured(const or_policy_t *policy);
 double or_policy_tokens(const or_policy_t *policy, double nodes);
 // The same of a lookup's.
 double or_policy_lookup_tokens(const or_policy_t *policy, double nodes);
+// A lookup's tokens in the time of its round.
+double or_policy_lookup_rate(const or_policy_t *policy, double nodes);
 // S(j): that the first j tokens to come are all on the best path of a tree of n guesses. The path's length
 // X has P(X >= 1) = p, the first guess's acceptance, and goes on with probability r, so that 1 + E X = E(n):
 //
@@ -23,8 +25,6 @@ double or_policy_lookup_tokens(const or_policy_t *policy, double nodes);
 //
 // j need not be whole; S is 1 up to 0 and p^j up to 1.
 double or_policy_follows(const or_policy_t *policy, double nodes, double tokens);
-// Its tokens in the time of its round.
-double or_policy_lookup_rate(const or_policy_t *policy, double nodes);
 // The row of or_policy_t.size_times for a tree of so many guesses.
 uint32_t or_policy_size(double nodes);
 // Is it a text alone with its drafter elsewhere? What it tries costs nobody else anything, so it learns in few rounds.

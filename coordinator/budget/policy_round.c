@@ -28,8 +28,10 @@ static or_policy_choice_t go(const or_policy_t *policy, const or_policy_state_t 
         best = looked_up;
         source = OR_SOURCE_LOOKUP;
     }
-    bool decided = policy->decided && policy->way != OR_WAY_PLAIN;
-    if (state->ready > 0 && (decided || drafted >= best)) {
+    // What was asked for to learn from it is judged, whatever was learnt before.
+    bool wanted =
+        (policy->decided && policy->way != OR_WAY_PLAIN) || policy->rounds < policy->try_until;
+    if (state->ready > 0 && (wanted || drafted >= best)) {
         source = OR_SOURCE_DRAFTER;
     }
     return go_with(source);

@@ -24,8 +24,8 @@ or_use_t or_usefulness_of(const or_usefulness_t *usefulness, int64_t verify_ns)
     if (usefulness->fruitless >= OR_FRUITLESS_ROUNDS_MAX) {
         return OR_USE_FRUITLESS;
     }
-    return (double)usefulness->lost_ns > patience * exp2(-usefulness->record) ? OR_USE_SLOW
-                                                                              : OR_USE_GOOD;
+    patience *= exp2(-fmin(usefulness->record, OR_RECORD_COUNTS_MAX));
+    return (double)usefulness->lost_ns > patience ? OR_USE_SLOW : OR_USE_GOOD;
 }
 
 uint32_t or_usefulness_nodes(const or_usefulness_t *usefulness, uint32_t asked, bool can_cut)

@@ -64,6 +64,9 @@ uint32_t or_usefulness_nodes(const or_usefulness_t *usefulness, uint32_t asked, 
 #define OR_RECORD_HALF_LIFE_S 120.0
 #define OR_RECORD_REST 1.0
 #define OR_RECORD_LATE 0.25
+// More shorten the patience no further. What is left outlasts the waits that any drafter needs, so one that is good again is
+// kept. Else a client's texts that accept nothing could rid all others of their drafter.
+#define OR_RECORD_COUNTS_MAX 5.0
 typedef struct {
     double rests;
     int64_t at_ns; // when it stood so

@@ -154,7 +154,9 @@ static void fail(or_worth_t *worth, uint32_t texts, int64_t now_ns)
     or_worth_row_t *row = &worth->rows[worth->trial.row];
     double base = row->ways[row->way].speed;
     double took_ns = (double)(now_ns - worth->trial.begun_ns);
-    double cost_ns = fmax(took_ns - worth->trial.tokens / fmax(base * texts, 1e-12), 0);
+    double lost_ns = took_ns - worth->trial.tokens / fmax(base * texts, 1e-12);
+    // What took longer than a try may was the machine's, not the way's.
+    double cost_ns = fmin(fmax(lost_ns, 0), try_ns_max(worth));
     double pauses = fmin(exp2(row->ways[worth->trial.way].failed), PAUSES_MAX);
     double speed = fmin(row->ways[worth->trial.way].speed, base);
     // Twice in a row, for a moment in which the machine stands still may look so.
@@ -416,6 +418,9 @@ void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t c
     if (round->plain && round->texts == 1) {
         hear_plain(or_worth_find_row(worth, at, now_ns), round, now_ns);
         return;
+    }
+    if (!round->steered && round->texts == 1) {
+        return; // it goes its own way, and no other text tells what the row's is worth
     }
     if (worth->trial.on) {
         if (at == worth->trial.row) {

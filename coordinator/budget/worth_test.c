@@ -425,6 +425,52 @@ static void a_long_pass_is_not_all_the_time(void **state)
 }
 
 // A round that has read a prompt has no time to speak of.
+// A text that was asked to go its own way goes on at a third of the speed, or at three times it. What the row knows stays.
+static void a_text_that_goes_its_own_way_is_no_measure(void **state)
+{
+    (void)state;
+    for (int slow = 0; slow < 2; slow++) {
+        or_worth_t worth = {0};
+        int64_t now = OR_NS_PER_S;
+        or_worth_place(&worth, 1, true);
+        now = judge_rounds(&worth, 1, 40, 50 * MS, now);
+        const or_worth_t before = worth;
+        for (int i = 0; i < 100; i++) {
+            const or_worth_round_t round = {.session = 9,
+                                            .epoch = worth.epoch,
+                                            .texts = 1,
+                                            .settled = true,
+                                            .tokens = 1,
+                                            .time_ns = slow ? 150 * MS : 15 * MS};
+            or_worth_judged(&worth, &round, now += (int64_t)round.time_ns);
+        }
+        assert_memory_equal(worth.rows[0].ways, before.rows[0].ways, sizeof before.rows[0].ways);
+        assert_int_equal(worth.trial.sum.rounds, before.trial.sum.rounds);
+        assert_true(worth.rows[0].now.rounds == before.rows[0].now.rounds);
+    }
+}
+
+// The machine stands still for ten seconds in a try of plain decoding. That is not what the try has cost.
+static void a_moment_in_a_try_is_not_its_cost(void **state)
+{
+    (void)state;
+    or_worth_t worth = {0};
+    int64_t now = OR_NS_PER_S;
+    or_worth_place(&worth, 1, true);
+    now = judge_rounds(&worth, 1, 8, 50 * MS, now);
+    worth.rows[0].ways[OR_WAY_PLAIN].speed = 0.9 / (50 * MS);
+    worth.rows[0].ways[OR_WAY_PLAIN].try_ns = now;
+    for (int i = 0; i < 1000 && !worth.trial.on; i++) {
+        now = judge_rounds(&worth, 1, 1, 50 * MS, now);
+    }
+    assert_true(worth.trial.on && worth.trial.way == OR_WAY_PLAIN);
+    now += 10 * OR_NS_PER_S;
+    or_worth_way(&worth, 1, 1, now);
+    assert_false(worth.trial.on);
+    double pause_ns = (double)(worth.rows[0].ways[OR_WAY_PLAIN].try_ns - now);
+    assert_in_range(pause_ns / 1e9, 1, 500);
+}
+
 static void a_round_that_reads_is_no_measure(void **state)
 {
     (void)state;
@@ -434,6 +480,7 @@ static void a_round_that_reads_is_no_measure(void **state)
         const or_worth_round_t round = {.session = 1,
                                         .epoch = worth.epoch,
                                         .texts = texts,
+                                        .steered = true,
                                         .settled = true,
                                         .prompt = true,
                                         .tokens = 1,
@@ -1049,6 +1096,8 @@ int main(void)
         cmocka_unit_test(rounds_beside_prompts_do_not_count),
         cmocka_unit_test(rounds_beside_endless_prompts_count),
         cmocka_unit_test(a_long_pass_is_not_all_the_time),
+        cmocka_unit_test(a_text_that_goes_its_own_way_is_no_measure),
+        cmocka_unit_test(a_moment_in_a_try_is_not_its_cost),
         cmocka_unit_test(a_round_that_reads_is_no_measure),
         cmocka_unit_test(short_answers_are_measured),
         cmocka_unit_test(short_answers_are_as_fast_as_plain),

@@ -142,6 +142,8 @@ static void who_takes_more_time_than_it_saves_leaves(void **state)
     assert_int_equal(rounds_served(0, 950, 2, 1, 1), 4); // or with a node, for 2 ms
     assert_int_equal(rounds_served(0, 950, 2, 1, 2), 4); // nor does silence between hide it
     assert_int_equal(rounds_served(3, 950, 2, 0, 1), 1); // known for it
+    assert_int_equal(rounds_served(100, 15, 40, 3, 3),
+                     0); // however well known, if it is good again
     assert_in_range(rounds_served(0, 30, 5, 2, 1), 140, 170);
     assert_int_equal(rounds_served(0, 30, 5, 6, 1), 0);     // a slow link that just pays
     assert_int_equal(rounds_served(0, 300, 1000, 1, 3), 0); // a slow target, and one round in three

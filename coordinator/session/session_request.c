@@ -8,6 +8,7 @@
 #include "common/decode/sampling/noise.h"
 #include "common/decode/shape.h"
 #include "common/decode/token_tree.h"
+#include "coordinator/budget/usefulness.h"
 #include "coordinator/session/name_hash.h"
 #include "coordinator/session/session.h"
 #include "proto/wire/parameters.h"
@@ -379,6 +380,7 @@ static or_status_t make_policy(const or_generate_request_t *request, or_csession
         .most = {.nodes = open->draft_nodes, .depth = open->draft_depth, .ahead = ahead},
         .lookup = automatic && or_accept_rule_takes_any_guess(open->accept_rule),
         .late_is_good = ahead > 0,
+        .whole_trees = !or_usefulness_can_cut(open->draft_method, open->accept_rule),
     };
     or_policy_init(&session->budget.policy, &terms);
     if (terms.lookup) {
