@@ -144,6 +144,32 @@ static void it_notices_what_changes(void **state)
     }
 }
 
+// Half a minute in which nothing was accepted has taught that guesses are worth nothing. Tries must find out that they are now,
+// whatever a guess costs.
+static void a_text_that_gets_easy_is_drafted_again(void **state)
+{
+    (void)state;
+    static const double row_shares[] = {ROW_SHARE, 0.02, 0.05}, trips_ms[] = {0.1, 15};
+    for (uint32_t i = 0; i < 12; i++) {
+        world_config_t hard = world_of(trips_ms[i / 3 % 2], 40, 1, 0.02);
+        hard.numbers.row_ns = row_shares[i % 3] * hard.numbers.plain_ns;
+        hard.most.ahead = i < 6 ? 4 : 0;
+        hard.late_is_good = i < 6;
+        world_config_t easy = hard;
+        easy.numbers.acceptance = 0.85;
+        world_t *world = world_create(&hard);
+        world_run(world, 31 * OR_NS_PER_S);
+        world_set(world, &easy.numbers);
+        world_run(world, 61 * OR_NS_PER_S);
+        double rate = world_run(world, 91 * OR_NS_PER_S) / 30;
+        world_destroy(&world);
+        if (rate < 0.75 * rate_of(easy)) {
+            fail_msg("%g ms away, a row %g of a round, %u ahead: %g, and %g where it always was",
+                     trips_ms[i / 3 % 2], row_shares[i % 3], hard.most.ahead, rate, rate_of(easy));
+        }
+    }
+}
+
 static void what_never_pays_is_tried_now_and_then(void **state)
 {
     (void)state;
@@ -443,6 +469,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(auto_is_nearly_as_good_as_the_best),
         cmocka_unit_test(it_notices_what_changes),
+        cmocka_unit_test(a_text_that_gets_easy_is_drafted_again),
         cmocka_unit_test(what_never_pays_is_tried_now_and_then),
         cmocka_unit_test(the_same_measurements_give_the_same_choices),
         cmocka_unit_test(fixed_waits_for_what_was_asked_for),
