@@ -17,8 +17,7 @@ const or_option_t or_cluster_model_options[] = {
      "target model (GGUF); the demonstration pair if not given"},
     {"model-draft", "md", OR_OPTION_STRING, AT(draft_model), "FILE",
      "draft model; any vocabulary will do. With -m but not -md, guesses are looked up in a text "
-     "that "
-     "runs alone; `outrider bench` itself refuses, as it compares draft methods"},
+     "that runs alone; `outrider bench` itself refuses, as it compares draft methods"},
     {"multi-model", NULL, OR_OPTION_LIST, AT(multi_models), "FILE",
      "a further draft model, of the first one's vocabulary, for --draft-method multi"},
     {"acceptance-file", NULL, OR_OPTION_STRING, AT(acceptance_file), "FILE",
