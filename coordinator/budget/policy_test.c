@@ -116,6 +116,20 @@ typedef struct {
     double to_trip_ms, to_plain_ms, to_acceptance;
 } step_t;
 
+// Tokens a second while `measured_s` pass, once it has had `learns_s` since all changed after `before_s`.
+static double rate_after_change(const world_config_t *before, const world_config_t *after,
+                                int64_t before_s, int64_t learns_s, int64_t measured_s)
+{
+    const int64_t changed_s = 1 + before_s, learnt_s = changed_s + learns_s; // it begins at 1 s
+    world_t *world = world_create(before);
+    world_run(world, changed_s * OR_NS_PER_S);
+    world_set(world, &after->numbers);
+    world_run(world, learnt_s * OR_NS_PER_S);
+    double tokens = world_run(world, (learnt_s + measured_s) * OR_NS_PER_S);
+    world_destroy(&world);
+    return tokens / (double)measured_s;
+}
+
 static void it_notices_what_changes(void **state)
 {
     (void)state;
@@ -132,12 +146,7 @@ static void it_notices_what_changes(void **state)
             world_of(step->trip_ms, step->plain_ms, step->pass_ms, step->acceptance);
         const world_config_t after =
             world_of(step->to_trip_ms, step->to_plain_ms, step->pass_ms, step->to_acceptance);
-        world_t *world = world_create(&config);
-        world_run(world, 11 * OR_NS_PER_S);
-        world_set(world, &after.numbers);
-        world_run(world, 13 * OR_NS_PER_S);
-        double rate = world_run(world, 33 * OR_NS_PER_S) / 20;
-        world_destroy(&world);
+        double rate = rate_after_change(&config, &after, 10, 2, 20);
         if (rate < 0.85 * rate_of(after)) {
             fail_msg("step %zu: %g after two seconds, %g in the long run", i, rate, rate_of(after));
         }
@@ -157,12 +166,7 @@ static void a_text_that_gets_easy_is_drafted_again(void **state)
         hard.late_is_good = i < 6;
         world_config_t easy = hard;
         easy.numbers.acceptance = 0.85;
-        world_t *world = world_create(&hard);
-        world_run(world, 31 * OR_NS_PER_S);
-        world_set(world, &easy.numbers);
-        world_run(world, 61 * OR_NS_PER_S);
-        double rate = world_run(world, 91 * OR_NS_PER_S) / 30;
-        world_destroy(&world);
+        double rate = rate_after_change(&hard, &easy, 30, 30, 30);
         if (rate < 0.75 * rate_of(easy)) {
             fail_msg("%g ms away, a row %g of a round, %u ahead: %g, and %g where it always was",
                      trips_ms[i / 3 % 2], row_shares[i % 3], hard.most.ahead, rate, rate_of(easy));
