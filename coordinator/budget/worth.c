@@ -47,6 +47,8 @@
 #define FIRST_PAUSE_NS OR_NS_PER_S // before a crowd on the target's CPUs tries guesses first
 #define TRIAL_NS_MAX (2.0 * (double)OR_NS_PER_S) // or so many windows: then it has failed
 #define TRIAL_WINDOWS_MAX 10.0
+#define LONG 3.0            // a round, beside the others of its window
+#define STOOD_STILL 0.5     // of the speed before, or less: the next window is to say the same
 #define OLD_WEIGHT 0.75     // of the windows before, in a speed,
 #define OLD_WEIGHT_MANY 0.5 // and in that of many texts, whose windows have many rounds
 
@@ -207,7 +209,7 @@ static void adopt(or_worth_t *worth, double ratio, uint32_t texts, int64_t now_n
     row->way = worth->trial.way;
     row->window_ns = window_ns;
     row->evidence = worth->trial.sum.rounds;
-    row->was_put_off = false;
+    row->was_put_off = row->was_left_out = false;
     for (int way = 0; way < OR_WAYS; way++) {
         if (row->ways[way].speed == 0) {
             row->ways[way].try_ns = after(now_ns, COST_SHARE * COST_UNKNOWN * window_ns);
@@ -305,6 +307,20 @@ static bool is_due(or_worth_t *worth, or_worth_row_t *row, const or_worth_round_
         return may_be_plain(row, round, now_ns);
     }
     return now_ns >= row->ways[way].try_ns;
+}
+
+// The machine may have stood still in a window that is far slower than those before, or in the round that ended it early.
+// Leave it out, unless the last one was.
+static bool leave_out_window(or_worth_t *worth, or_worth_row_t *row, const or_worth_round_t *round)
+{
+    double before = row->ways[row->way].speed;
+    bool slow = speed_of(&row->now) < STOOD_STILL * before ||
+                round->time_ns > LONG * row->now.time_ns / row->now.rounds;
+    row->was_left_out = !row->was_left_out && before > 0 && slow;
+    if (row->was_left_out) {
+        change(worth); // and the rounds of other texts that stood still with it
+    }
+    return row->was_left_out;
 }
 
 // A window of the present way is full.
@@ -431,7 +447,8 @@ void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t c
     }
     or_worth_row_t *row = or_worth_find_row(worth, at, now_ns);
     add(&row->now, round, now_ns);
-    if (is_measured(&row->now, round->texts, now_ns) || is_hopeless(row, round)) {
+    if ((is_measured(&row->now, round->texts, now_ns) || is_hopeless(row, round)) &&
+        !leave_out_window(worth, row, round)) {
         end_window(worth, row, round, now_ns);
     }
 }

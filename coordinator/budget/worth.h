@@ -19,6 +19,7 @@
 //
 // What a round with guesses brings varies, so a text alone leaves or takes them for a small difference only after many.
 // Rounds beside many texts' prompts count for nothing (reading.h), nor is their time that of a try.
+// Nor does a window of the present way count that is far slower than those before, once: the machine may have stood still.
 //
 // All times are of a clock that stands still while no text is at work: what somebody reads or types in between costs nothing.
 //
@@ -56,6 +57,7 @@ typedef struct {
     or_worth_sum_t of_told;
     double window_ns;    // how long the last measurement of `way` took
     uint32_t evidence;   // rounds that its speed comes from
+    bool was_left_out;   // the last window of `way`
     bool was_put_off;    // plain decoding, since `way` was taken
     bool was_left_early; // guesses were, once: after few rounds of a text alone
 } or_worth_row_t;

@@ -17,6 +17,7 @@
 #define PASS_ROWS 40 // while several texts are here
 #define PLAIN_KEPT 0.97
 #define BEST_KEPT 0.95
+#define KEPT_AFTER_STALL 0.97
 
 typedef struct {
     double pass_ms, row_ms; // of the target
@@ -469,6 +470,26 @@ static void a_moment_in_a_try_is_not_its_cost(void **state)
     assert_false(worth.trial.on);
     double pause_ns = (double)(worth.rows[0].ways[OR_WAY_PLAIN].try_ns - now);
     assert_in_range(pause_ns / 1e9, 1, 500);
+}
+
+// The machine stands still for ten seconds, once. What is known of the ways outlives it.
+static void a_moment_in_a_window_decides_nothing(void **state)
+{
+    (void)state;
+    static const uint32_t counts[] = {1, 2, 4, 16, 64};
+    const numbers_t *models[] = {&large, &small, &wide, &avx2_large};
+    for (size_t i = 0; i < 4 * 5 * 2; i++) {
+        crowd_t crowd = crowd_of(*models[i / 10], counts[i / 2 % 5]);
+        crowd.numbers.noise = i % 2 == 0 ? 0 : 0.05;
+        run(&crowd, 60);
+        crowd_t undisturbed = crowd;
+        crowd.now_ns += 10 * (double)OR_NS_PER_S;
+        double rate = run(&crowd, 60), bound = run(&undisturbed, 60);
+        if (rate < KEPT_AFTER_STALL * bound) {
+            fail_msg("%u texts, model %zu: %.3f of the speed without it", counts[i / 2 % 5], i / 10,
+                     rate / bound);
+        }
+    }
 }
 
 static void a_round_that_reads_is_no_measure(void **state)
@@ -1098,6 +1119,7 @@ int main(void)
         cmocka_unit_test(a_long_pass_is_not_all_the_time),
         cmocka_unit_test(a_text_that_goes_its_own_way_is_no_measure),
         cmocka_unit_test(a_moment_in_a_try_is_not_its_cost),
+        cmocka_unit_test(a_moment_in_a_window_decides_nothing),
         cmocka_unit_test(a_round_that_reads_is_no_measure),
         cmocka_unit_test(short_answers_are_measured),
         cmocka_unit_test(short_answers_are_as_fast_as_plain),
