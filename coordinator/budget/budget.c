@@ -150,9 +150,9 @@ static void tell_worth(or_coordinator_t *c, const or_csession_t *session,
                                     .time_ns = (double)(now - session->budget.began_ns - read_ns),
                                     .plain_ns =
                                         policy->plain_times.count > 0 ? policy->mean.plain_ns : 0};
-    uint64_t epoch = c->worth.epoch;
+    bool tried = c->worth.trial.on;
     or_worth_judged(&c->worth, &round, now);
-    if (c->worth.epoch != epoch && !c->worth.trial.on) {
+    if (tried && !c->worth.trial.on) {
         char text[OR_WORTH_TEXT_BYTES];
         or_worth_explain(&c->worth, round.texts, text, sizeof text);
         or_log(OR_LOG_INFO, "%s", text);

@@ -1,7 +1,6 @@
 #include "coordinator/budget/worth_rows.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/inline.h"
@@ -47,21 +46,11 @@
 #define FIRST_PAUSE_NS OR_NS_PER_S // before a crowd on the target's CPUs tries guesses first
 #define TRIAL_NS_MAX (2.0 * (double)OR_NS_PER_S) // or so many windows: then it has failed
 #define TRIAL_WINDOWS_MAX 10.0
-#define LONG 3.0            // a round, beside the others of its window
+#define LONG 3.0            // a round, beside the others of its window on the average
+#define LEFT_OUT_OF 4u      // windows at most one is left out
 #define STOOD_STILL 0.5     // of the speed before, or less: the next window is to say the same
 #define OLD_WEIGHT 0.75     // of the windows before, in a speed,
 #define OLD_WEIGHT_MANY 0.5 // and in that of many texts, whose windows have many rounds
-
-void or_worth_place(or_worth_t *worth, uint32_t drafters, bool shared)
-{
-    if (worth->shared != shared || (worth->drafters == 0) != (drafters == 0)) {
-        uint64_t epoch = worth->epoch;
-        memset(worth, 0, sizeof *worth);
-        worth->epoch = epoch + 1;
-    }
-    worth->shared = shared;
-    worth->drafters = drafters;
-}
 
 // ---- windows ----
 
@@ -209,7 +198,7 @@ static void adopt(or_worth_t *worth, double ratio, uint32_t texts, int64_t now_n
     row->way = worth->trial.way;
     row->window_ns = window_ns;
     row->evidence = worth->trial.sum.rounds;
-    row->was_put_off = row->was_left_out = false;
+    row->was_put_off = false;
     for (int way = 0; way < OR_WAYS; way++) {
         if (row->ways[way].speed == 0) {
             row->ways[way].try_ns = after(now_ns, COST_SHARE * COST_UNKNOWN * window_ns);
@@ -310,17 +299,21 @@ static bool is_due(or_worth_t *worth, or_worth_row_t *row, const or_worth_round_
 }
 
 // The machine may have stood still in a window that is far slower than those before, or in the round that ended it early.
-// Leave it out, unless the last one was.
-static bool leave_out_window(or_worth_t *worth, or_worth_row_t *row, const or_worth_round_t *round)
+// Leave it out: but one in so many, for what stands still again and again is to be counted.
+static bool leave_out_window(or_worth_t *worth, or_worth_row_t *row, const or_worth_round_t *round,
+                             bool early)
 {
     double before = row->ways[row->way].speed;
-    bool slow = speed_of(&row->now) < STOOD_STILL * before ||
-                round->time_ns > LONG * row->now.time_ns / row->now.rounds;
-    row->was_left_out = !row->was_left_out && before > 0 && slow;
-    if (row->was_left_out) {
-        change(worth); // and the rounds of other texts that stood still with it
+    double others_ns = (row->now.time_ns - round->time_ns) / fmax(row->now.rounds - 1, 1);
+    bool slow =
+        speed_of(&row->now) < STOOD_STILL * before || (early && round->time_ns > LONG * others_ns);
+    if (before == 0 || !slow || row->to_count > 0) {
+        row->to_count -= row->to_count > 0;
+        return false;
     }
-    return row->was_left_out;
+    row->to_count = LEFT_OUT_OF - 1;
+    change(worth); // and the rounds of other texts that stood still with it
+    return true;
 }
 
 // A window of the present way is full.
@@ -386,11 +379,13 @@ static int64_t work_time(or_worth_t *worth, int64_t now_ns)
     return now_ns - worth->idle.all_ns;
 }
 
-void or_worth_counted(or_worth_t *worth, uint32_t texts, uint32_t reading, int64_t clock_ns)
+// This time is neither that of a try nor that of a window.
+static void pass_over(or_worth_t *worth, uint32_t texts, int64_t time_ns)
 {
-    worth->live.texts = texts;
-    worth->live.at_ns = clock_ns;
-    or_reading_counted(&worth->reading, texts, reading, clock_ns);
+    worth->trial.begun_ns += time_ns;
+    worth->trial.stage_ns += time_ns;
+    worth->trial.sum.since_ns += time_ns;
+    worth->rows[or_worth_row(texts)].now.since_ns += time_ns;
 }
 
 // Is this round left out? Then its time is neither that of a try nor that of a window.
@@ -402,10 +397,7 @@ static bool leave_out(or_worth_t *worth, const or_worth_round_t *round, int64_t 
                            &time_ns)) {
         return false;
     }
-    worth->trial.begun_ns += time_ns;
-    worth->trial.stage_ns += time_ns;
-    worth->trial.sum.since_ns += time_ns;
-    worth->rows[or_worth_row(round->texts)].now.since_ns += time_ns;
+    pass_over(worth, round->texts, time_ns);
     return true;
 }
 
@@ -422,7 +414,13 @@ void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t c
     if (out) {
         return;
     }
-    worth->trial.tokens += round->tokens;
+    // It goes its own way, and no other text tells what the row's is worth.
+    bool own_way = round->texts == 1 && (round->plain || !round->steered);
+    if (own_way && round->time_ns >= 0) {
+        pass_over(worth, 1, (int64_t)round->time_ns);
+    } else {
+        worth->trial.tokens += round->tokens;
+    }
     // Its first round, too: what it waits for may never come.
     if (worth->trial.on && !untimed && at == worth->trial.row && round->epoch == worth->epoch &&
         find_trier(worth, round->session) < worth->trial.count) {
@@ -435,8 +433,8 @@ void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t c
         hear_plain(or_worth_find_row(worth, at, now_ns), round, now_ns);
         return;
     }
-    if (!round->steered && round->texts == 1) {
-        return; // it goes its own way, and no other text tells what the row's is worth
+    if (own_way) {
+        return;
     }
     if (worth->trial.on) {
         if (at == worth->trial.row) {
@@ -447,8 +445,8 @@ void or_worth_judged(or_worth_t *worth, const or_worth_round_t *round, int64_t c
     }
     or_worth_row_t *row = or_worth_find_row(worth, at, now_ns);
     add(&row->now, round, now_ns);
-    if ((is_measured(&row->now, round->texts, now_ns) || is_hopeless(row, round)) &&
-        !leave_out_window(worth, row, round)) {
+    bool full = is_measured(&row->now, round->texts, now_ns);
+    if ((full || is_hopeless(row, round)) && !leave_out_window(worth, row, round, !full)) {
         end_window(worth, row, round, now_ns);
     }
 }

@@ -57,7 +57,7 @@ typedef struct {
     or_worth_sum_t of_told;
     double window_ns;    // how long the last measurement of `way` took
     uint32_t evidence;   // rounds that its speed comes from
-    bool was_left_out;   // the last window of `way`
+    uint32_t to_count;   // windows of `way`, before one may be left out again
     bool was_put_off;    // plain decoding, since `way` was taken
     bool was_left_early; // guesses were, once: after few rounds of a text alone
 } or_worth_row_t;

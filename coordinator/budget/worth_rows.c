@@ -1,10 +1,29 @@
 #include "coordinator/budget/worth_rows.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "common/base/clock.h"
 
 #define INHERITED_PAUSE_NS (3 * OR_NS_PER_S)
+
+void or_worth_place(or_worth_t *worth, uint32_t drafters, bool shared)
+{
+    if (worth->shared != shared || (worth->drafters == 0) != (drafters == 0)) {
+        uint64_t epoch = worth->epoch;
+        memset(worth, 0, sizeof *worth);
+        worth->epoch = epoch + 1;
+    }
+    worth->shared = shared;
+    worth->drafters = drafters;
+}
+
+void or_worth_counted(or_worth_t *worth, uint32_t texts, uint32_t reading, int64_t clock_ns)
+{
+    worth->live.texts = texts;
+    worth->live.at_ns = clock_ns;
+    or_reading_counted(&worth->reading, texts, reading, clock_ns);
+}
 
 uint32_t or_worth_row(uint32_t texts)
 {

@@ -425,7 +425,6 @@ static void a_long_pass_is_not_all_the_time(void **state)
     assert_int_equal(worth.rows[4].now.rounds, 0);
 }
 
-// A round that has read a prompt has no time to speak of.
 // A text that was asked to go its own way goes on at a third of the speed, or at three times it. What the row knows stays.
 static void a_text_that_goes_its_own_way_is_no_measure(void **state)
 {
@@ -449,6 +448,52 @@ static void a_text_that_goes_its_own_way_is_no_measure(void **state)
         assert_int_equal(worth.trial.sum.rounds, before.trial.sum.rounds);
         assert_true(worth.rows[0].now.rounds == before.rows[0].now.rounds);
     }
+}
+
+// Nor is its time, which may be a minute, a window's or a try's: pauses follow from their length.
+static void the_time_of_a_text_that_goes_its_own_way_is_nobodys(void **state)
+{
+    (void)state;
+    for (int plain = 0; plain < 2; plain++) {
+        or_worth_t worth = {0};
+        int64_t now = OR_NS_PER_S;
+        or_worth_place(&worth, 1, true);
+        now = judge_rounds(&worth, 1, 12, 50 * MS, now);
+        int64_t since = worth.rows[0].now.since_ns, begun = worth.trial.begun_ns;
+        double tokens = worth.trial.tokens;
+        for (int i = 0; i < 100; i++) {
+            const or_worth_round_t round = {.session = 9,
+                                            .epoch = worth.epoch,
+                                            .texts = 1,
+                                            .steered = plain,
+                                            .plain = plain,
+                                            .settled = true,
+                                            .tokens = 1,
+                                            .time_ns = 600 * MS};
+            or_worth_judged(&worth, &round, now += (int64_t)round.time_ns);
+        }
+        assert_true(worth.rows[0].now.since_ns == since + 60 * OR_NS_PER_S);
+        assert_true(worth.trial.begun_ns == begun + 60 * OR_NS_PER_S);
+        assert_true(worth.trial.tokens <= tokens && worth.trial.tokens >= tokens);
+    }
+}
+
+// One stall says nothing, but a drafter that stalls in every second window is as slow as that.
+static void what_stands_still_again_and_again_counts(void **state)
+{
+    (void)state;
+    or_worth_t worth = {0};
+    int64_t now = OR_NS_PER_S;
+    or_worth_place(&worth, 1, false);
+    now = judge_rounds(&worth, 1, 400, 20 * MS, now);
+    double before = worth.rows[0].ways[worth.rows[0].way].speed;
+    for (int i = 0; i < 20; i++) {
+        now = judge_rounds(&worth, 1, 7, 20 * MS, now);
+        now = judge_rounds(&worth, 1, 1, 1000 * MS, now);
+        now = judge_rounds(&worth, 1, 8, 20 * MS, now);
+    }
+    double speed = worth.rows[0].ways[worth.rows[0].way].speed;
+    assert_true(speed < 0.9 * before);
 }
 
 // The machine stands still for ten seconds in a try of plain decoding. That is not what the try has cost.
@@ -492,6 +537,7 @@ static void a_moment_in_a_window_decides_nothing(void **state)
     }
 }
 
+// A round that has read a prompt has no time to speak of.
 static void a_round_that_reads_is_no_measure(void **state)
 {
     (void)state;
@@ -1118,6 +1164,8 @@ int main(void)
         cmocka_unit_test(rounds_beside_endless_prompts_count),
         cmocka_unit_test(a_long_pass_is_not_all_the_time),
         cmocka_unit_test(a_text_that_goes_its_own_way_is_no_measure),
+        cmocka_unit_test(the_time_of_a_text_that_goes_its_own_way_is_nobodys),
+        cmocka_unit_test(what_stands_still_again_and_again_counts),
         cmocka_unit_test(a_moment_in_a_try_is_not_its_cost),
         cmocka_unit_test(a_moment_in_a_window_decides_nothing),
         cmocka_unit_test(a_round_that_reads_is_no_measure),
