@@ -48,7 +48,7 @@
 #define TRIAL_WINDOWS_MAX 10.0
 #define LONG 3.0            // a round, beside the others of its window on the average
 #define LEFT_OUT_OF 4u      // windows at most one is left out
-#define STOOD_STILL 0.5     // of the speed before, or less: the next window is to say the same
+#define STOOD_STILL 0.5     // of the speed before, or less
 #define OLD_WEIGHT 0.75     // of the windows before, in a speed,
 #define OLD_WEIGHT_MANY 0.5 // and in that of many texts, whose windows have many rounds
 

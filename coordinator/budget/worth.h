@@ -19,7 +19,7 @@
 //
 // What a round with guesses brings varies, so a text alone leaves or takes them for a small difference only after many.
 // Rounds beside many texts' prompts count for nothing (reading.h), nor is their time that of a try.
-// Nor does a window of the present way count that is far slower than those before, once: the machine may have stood still.
+// Nor does a window of the present way count that is far slower than those before, one in four: the machine may stand still.
 //
 // All times are of a clock that stands still while no text is at work: what somebody reads or types in between costs nothing.
 //

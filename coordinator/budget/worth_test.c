@@ -425,6 +425,22 @@ static void a_long_pass_is_not_all_the_time(void **state)
     assert_int_equal(worth.rows[4].now.rounds, 0);
 }
 
+// A hundred rounds of a text alone that wants no guesses, or whose way is not chosen here.
+static void go_own_way(or_worth_t *worth, bool plain, double time_ns, int64_t now)
+{
+    for (int i = 0; i < 100; i++) {
+        const or_worth_round_t round = {.session = 9,
+                                        .epoch = worth->epoch,
+                                        .texts = 1,
+                                        .steered = plain,
+                                        .plain = plain,
+                                        .settled = true,
+                                        .tokens = 1,
+                                        .time_ns = time_ns};
+        or_worth_judged(worth, &round, now += (int64_t)time_ns);
+    }
+}
+
 // A text that was asked to go its own way goes on at a third of the speed, or at three times it. What the row knows stays.
 static void a_text_that_goes_its_own_way_is_no_measure(void **state)
 {
@@ -435,15 +451,7 @@ static void a_text_that_goes_its_own_way_is_no_measure(void **state)
         or_worth_place(&worth, 1, true);
         now = judge_rounds(&worth, 1, 40, 50 * MS, now);
         const or_worth_t before = worth;
-        for (int i = 0; i < 100; i++) {
-            const or_worth_round_t round = {.session = 9,
-                                            .epoch = worth.epoch,
-                                            .texts = 1,
-                                            .settled = true,
-                                            .tokens = 1,
-                                            .time_ns = slow ? 150 * MS : 15 * MS};
-            or_worth_judged(&worth, &round, now += (int64_t)round.time_ns);
-        }
+        go_own_way(&worth, false, slow ? 150 * MS : 15 * MS, now);
         assert_memory_equal(worth.rows[0].ways, before.rows[0].ways, sizeof before.rows[0].ways);
         assert_int_equal(worth.trial.sum.rounds, before.trial.sum.rounds);
         assert_true(worth.rows[0].now.rounds == before.rows[0].now.rounds);
@@ -461,17 +469,7 @@ static void the_time_of_a_text_that_goes_its_own_way_is_nobodys(void **state)
         now = judge_rounds(&worth, 1, 12, 50 * MS, now);
         int64_t since = worth.rows[0].now.since_ns, begun = worth.trial.begun_ns;
         double tokens = worth.trial.tokens;
-        for (int i = 0; i < 100; i++) {
-            const or_worth_round_t round = {.session = 9,
-                                            .epoch = worth.epoch,
-                                            .texts = 1,
-                                            .steered = plain,
-                                            .plain = plain,
-                                            .settled = true,
-                                            .tokens = 1,
-                                            .time_ns = 600 * MS};
-            or_worth_judged(&worth, &round, now += (int64_t)round.time_ns);
-        }
+        go_own_way(&worth, plain != 0, 600 * MS, now);
         assert_true(worth.rows[0].now.since_ns == since + 60 * OR_NS_PER_S);
         assert_true(worth.trial.begun_ns == begun + 60 * OR_NS_PER_S);
         assert_true(worth.trial.tokens <= tokens && worth.trial.tokens >= tokens);
