@@ -372,7 +372,7 @@ void or_budget_advise(or_csession_t *session)
         policy->batch >= 2) {
         return; // in shared passes the rates are the verifier's, not the text's
     }
-    double drafted = or_policy_draft_rate(policy, policy->session.most.nodes);
+    double drafted = or_policy_draft_rate(policy, or_policy_full_nodes(policy));
     if (or_policy_plain_rate(policy) < CLEARLY_FASTER * drafted) {
         return;
     }

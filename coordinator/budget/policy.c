@@ -75,6 +75,14 @@ void or_policy_learn_plain(or_policy_t *policy, const or_policy_t *plain)
     policy->rounds += plain->rounds;
 }
 
+void or_policy_builds(or_policy_t *policy, uint32_t nodes)
+{
+    policy->built = nodes;
+    if (policy->session.whole_trees && policy->budget.nodes > 0) {
+        policy->budget.nodes = or_policy_full_nodes(policy);
+    }
+}
+
 // ---- the budget ----
 
 // The number of guesses, of 1, 2, 4 ... and the most, that promises the most.
@@ -97,8 +105,9 @@ static uint32_t best_of(const or_policy_t *policy, uint32_t most,
 static uint32_t best_nodes(const or_policy_t *policy, double *rate)
 {
     if (policy->session.whole_trees) {
-        *rate = or_policy_draft_rate(policy, policy->session.most.nodes);
-        return policy->session.most.nodes;
+        uint32_t nodes = or_policy_full_nodes(policy);
+        *rate = or_policy_draft_rate(policy, nodes);
+        return nodes;
     }
     return best_of(policy, or_policy_most_nodes(policy), or_policy_draft_rate, rate);
 }
@@ -136,7 +145,7 @@ static or_budget_t first_budget(const or_policy_t *policy)
     or_budget_t budget = policy->session.most;
     double tried = policy->guesses / fmax(policy->texts, 1);
     uint32_t nodes = policy->session.whole_trees
-                         ? budget.nodes
+                         ? or_policy_full_nodes(policy)
                          : (uint32_t)fmax(or_policy_first_nodes(policy), tried);
     if (or_policy_is_measured(policy) && policy->tree_times.count > 0) {
         uint32_t best = best_nodes(policy, &rate);

@@ -64,6 +64,7 @@ typedef struct {
 // Moving averages and what was chosen; policy.c says what is in it.
 typedef struct or_policy {
     or_policy_terms_of_session_t session;
+    uint32_t built; // guesses of the largest tree that its drafters build; 0: none was asked yet
     or_way_t way;
     bool decided;
     bool apart;          // drafters compute elsewhere; the owner sets it
@@ -131,6 +132,9 @@ void or_policy_init(or_policy_t *policy, const or_policy_terms_of_session_t *ses
 void or_policy_inherit(or_policy_t *policy, const or_policy_t *earlier);
 // A text without guesses has ended: what a plain round takes holds for others.
 void or_policy_learn_plain(or_policy_t *policy, const or_policy_t *plain);
+// The drafters that serve the text build so many guesses together at most. A drafter, the verifier or the key of the client may
+// allow fewer than the request asked for.
+void or_policy_builds(or_policy_t *policy, uint32_t nodes);
 // Go this way from the next round on, with so many texts at work. `decided`, on the target's CPUs and in a crowd: all texts have
 // measured that guesses pay here, or measure it just now. So the policy chooses how many but not whether. Else it goes no
 // farther than that.

@@ -242,11 +242,31 @@ static void a_tree_of_a_fixed_shape_is_compared_whole(void **state)
     assert_true(policy.off);
 }
 
+// As the drafter builds it: 16 guesses pay here and the 64 that were asked for would not.
+static void a_fixed_shape_is_compared_as_it_is_built(void **state)
+{
+    (void)state;
+    or_policy_t policy = make_policy(1, false);
+    policy.session.whole_trees = true;
+    policy.session.most.nodes = 64;
+    or_policy_builds(&policy, 16);
+    or_policy_limit(&policy, OR_WAY_AHEAD, 1, false);
+    for (int i = 0; i < 60; i++) {
+        bool drafted = policy.budget.nodes > 0 && i % 10 != 1;
+        judge(&policy, drafted ? OR_SOURCE_DRAFTER : OR_SOURCE_PLAIN, drafted ? 16 : 0,
+              drafted ? 20 : 10);
+        or_policy_budget(&policy, (1 + i) * OR_NS_PER_S / 50);
+        assert_true(!policy.off);
+    }
+    assert_int_equal(policy.budget.nodes, 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_try_brought_is_judged),
         cmocka_unit_test(a_tree_of_a_fixed_shape_is_compared_whole),
+        cmocka_unit_test(a_fixed_shape_is_compared_as_it_is_built),
         cmocka_unit_test(a_text_alone_soon_has_the_guesses_that_pay),
         cmocka_unit_test(a_loaded_verifier_gets_smaller_trees),
         cmocka_unit_test(a_second_pass_is_no_straight_line),

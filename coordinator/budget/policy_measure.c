@@ -126,7 +126,7 @@ static void learn_guesses(or_policy_t *policy, const or_policy_round_t *round, d
         return;
     }
     // Guesses that are fewer than a full tree say less of it.
-    double share = log1p(nodes) / log1p(fmax(policy->session.most.nodes, nodes));
+    double share = log1p(nodes) / log1p(fmax(or_policy_full_nodes(policy), nodes));
     uint32_t known = ++policy->count.drafter;
     learn(&policy->mean.first_right, round->first_right, known, RIGHT_STEP);
     learn(&policy->recent.first_right, round->first_right, known, RECENT_STEP);

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "common/base/inline.h"
+
 #define ROUND_NS_MIN 1000.0    // nothing is divided by less
 #define GOES_ON_MAX 0.98       // r: a path ends some time
 #define FIRST_NODES 4.0        // of all texts together, with a drafter on the target's CPUs,
@@ -102,6 +104,12 @@ uint32_t or_policy_most_nodes(const or_policy_t *policy)
     double tried = policy->guesses / fmax(policy->texts, 1);
     double next = fmax(GROWTH * tried, or_policy_first_nodes(policy));
     return next >= most ? most : (uint32_t)next;
+}
+
+uint32_t or_policy_full_nodes(const or_policy_t *policy)
+{
+    uint32_t most = policy->session.most.nodes;
+    return policy->built > 0 ? or_min_u32(most, policy->built) : most;
 }
 
 double or_policy_round_ns(const or_policy_t *policy, double nodes)

@@ -34,6 +34,8 @@ uint32_t or_policy_first_nodes(const or_policy_t *policy);
 // The most guesses that a tree may have next. Passes take as long for a few rows as for one, and then longer with each, which is
 // not known before it was tried. So all trees together grow by steps.
 uint32_t or_policy_most_nodes(const or_policy_t *policy);
+// The guesses of the largest tree that comes, which is what a tree of a fixed shape has: at most what the request asked for.
+uint32_t or_policy_full_nodes(const or_policy_t *policy);
 // tv(n): from asking the verifier to its verdict. It is t1 + n c, where c is that of the nearest sizes that were measured.
 double or_policy_round_ns(const or_policy_t *policy, double nodes);
 // The time that a drafter works on a tree of n guesses, in passes of the same length.

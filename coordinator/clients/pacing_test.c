@@ -152,7 +152,27 @@ static void fewer_guesses_hold_for_a_text_under_way(void **state)
     assert_int_equal(w->trees, 2);
 }
 
-// A shape cannot be cut, so its drafter is told anew.
+static uint32_t nodes_shown; // of the text's tree, as the client last heard
+
+static void note_nodes(world_t *w, const or_message_t *message)
+{
+    (void)w;
+    if (message->type == OR_MSG_STATS && message->body.stats.policy_count > 0) {
+        nodes_shown = message->body.stats.policies[0].nodes;
+    }
+}
+
+static uint32_t ask_for_nodes(world_t *w)
+{
+    const or_message_t ask = {.type = OR_MSG_STATS_REQUEST};
+    w->look = note_nodes;
+    nodes_shown = 0;
+    assert_int_equal(or_link_send(w->client.link, OR_PEER_HUB, &ask), OR_OK);
+    run(w, 5);
+    return nodes_shown;
+}
+
+// A shape cannot be cut, so its drafter is told anew, and its policy what a tree has now.
 static void fewer_guesses_hold_for_a_shape_too(void **state)
 {
     static const uint32_t shape[] = {2, 2};
@@ -166,10 +186,12 @@ static void fewer_guesses_hold_for_a_shape_too(void **state)
     begin(w, request);
     assert_int_equal(w->told_nodes, 5);
     lower(w, 2);
+    assert_int_equal(ask_for_nodes(w), 5);
     answer(w);
     run(w, 5);
     assert_int_equal(w->heard[0].opens, 2);
     assert_int_equal(w->told_nodes, 2);
+    assert_int_equal(ask_for_nodes(w), 2);
 }
 
 #define KEYED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)

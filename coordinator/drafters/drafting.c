@@ -386,6 +386,7 @@ static or_status_t take_seat(or_coordinator_t *c, or_csession_t *session, or_sea
         draft_key(session, session->drafters.count > 1 ? session->drafters.joined : 0);
     session->drafters.joined++;
     share_out(c, session, seat, member->nodes_max);
+    or_policy_builds(&session->budget.policy, or_seats_asked_nodes(session));
     or_redraft_open(c, session, seat);
     or_redraft_send_prefix(c, session, seat, true);
     return OR_OK;

@@ -61,6 +61,16 @@ or_seat_t *or_seats_guessing(or_csession_t *session)
     return NULL;
 }
 
+uint32_t or_seats_asked_nodes(const or_csession_t *session)
+{
+    uint32_t nodes = 0;
+    for (uint32_t i = 0; i < session->drafters.count; i++) {
+        const or_seat_t *seat = &session->drafters.seats[i];
+        nodes += seat->peer.value != 0 ? seat->asked_nodes : 0;
+    }
+    return nodes;
+}
+
 // ---- waiting for trees ----
 
 // A drafter that works on several texts may be late for one and in time for the next: it is quiet after a quarter of the

@@ -90,6 +90,8 @@ bool or_seats_can_cut(const or_csession_t *session);
 // verdict->accepted_count.
 uint32_t or_seats_own_path(const or_csession_t *session, uint32_t seat, const or_verdict_t *verdict,
                            uint32_t *path);
+// The guesses that the drafters of the text were asked for at most, all together.
+uint32_t or_seats_asked_nodes(const or_csession_t *session);
 // The seat of a drafter with another vocabulary that made this round's guesses; NULL: there is none.
 or_seat_t *or_seats_guessing(or_csession_t *session);
 
