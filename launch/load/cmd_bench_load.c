@@ -158,8 +158,8 @@ static or_status_t measure(load_t *load, const or_load_place_t *place, uint32_t 
 // it.
 static or_status_t measure_all(load_t *load, const or_load_place_t *place)
 {
-    or_status_t status = OR_OK;
-    if (load->config->check) {
+    or_status_t status = or_load_run_wait(place);
+    if (status == OR_OK && load->config->check) {
         status = or_load_run_learn(place, &load->texts);
     }
     if (status == OR_OK && load->config->check) {

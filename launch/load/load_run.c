@@ -16,6 +16,7 @@
 // A cluster that fails at once is not asked a thousand times a second.
 #define ERROR_PAUSE_NS OR_NS_PER_S
 #define LEARN_SESSIONS 16u
+#define READY_PROMPT "A"
 #define BAR_CELLS 20
 
 // A session writes one text after the other.
@@ -119,6 +120,52 @@ static void ask(run_t *run, uint32_t slot, bool plain)
     *session = (session_t){.text = text, .asked_ns = asked_ns};
     const or_generate_request_t request = make_request(run->place, text, plain);
     or_requests_begin(run->requests, slot, &request);
+}
+
+// ---- everyone is there ----
+
+// It is a prompt of no text, so that none is known when the measurement begins.
+static or_status_t write_one_token(run_t *run)
+{
+    uint32_t slot;
+    or_message_t message;
+    or_status_t status = OR_OK;
+    or_generate_request_t request = make_request(run->place, 0, false);
+    request.prompt = (const uint8_t *)READY_PROMPT;
+    request.prompt_bytes = strlen(READY_PROMPT);
+    request.max_tokens = 1;
+    or_requests_begin(run->requests, 0, &request);
+    while (status == OR_OK && !or_requests_is_idle(run->requests, 0)) {
+        int64_t now = or_clock_now(run->clock);
+        status = look(run, now);
+        if (status == OR_OK) {
+            status = or_requests_next(run->requests, now + LOOK_NS, &slot, &message);
+        }
+        if (status == OR_OK) {
+            or_message_fini(&message); // whether it failed, the measurement says
+        }
+        status = status == OR_ERR_AGAIN ? OR_OK : status;
+    }
+    return status;
+}
+
+or_status_t or_load_run_wait(const or_load_place_t *place)
+{
+    run_t run;
+    bool terminal = isatty(STDERR_FILENO) == 1;
+    or_status_t status = open_run(place, 1, &run);
+    if (status != OR_OK) {
+        return status;
+    }
+    if (terminal) {
+        fputs("waiting for the models to be ready", stderr);
+    }
+    status = write_one_token(&run);
+    if (terminal) {
+        fputs("\r\033[K", stderr);
+    }
+    close_run(&run);
+    return status;
 }
 
 // ---- learning ----

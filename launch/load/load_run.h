@@ -29,6 +29,10 @@ typedef struct {
     uint32_t count;
 } or_load_texts_t;
 
+// Wait until everyone is there that a text needs, by writing one token: no text of the load then waits for models to be loaded.
+// What the request fails with is left to the load. Fails as or_load_run_learn does.
+or_status_t or_load_run_wait(const or_load_place_t *place);
+
 // Decode every text plainly. OR_ERR_CANCELLED if interrupted, OR_ERR_NO_MEMORY, what
 // or_requests_next and or_cluster_check fail with, and OR_ERR_INVALID with the sentence of a
 // request that failed. The caller calls or_load_texts_fini, on success only.

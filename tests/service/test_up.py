@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 
 import service
-from cli import BIN, DRAFT, TARGET, Background, Cluster, children, generate, of_rest, outrider, wait_until
+from cli import BIN, DRAFT, TARGET, Background, Cluster, call, children, generate, of_rest, outrider, wait_until
 
 ROLES = ("outrider-coordinator", "outrider-verifier", "outrider-drafter")
 LOCAL = (["--np", 2], ["--pp", 2], ["--kv-cache-size", "1M"], ["-ctk", "f16"], ["-ctv", "q8_0"], ["--window-slack", 512], ["-c", 128],
@@ -111,6 +111,19 @@ class Refused(unittest.TestCase):
         wait_until(lambda: Path(sys.executable).name in children(run.process.pid), "another drafter")
         run.process.send_signal(signal.SIGINT)
         self.assertEqual(run.end()[0], 0)
+
+
+class LateVerifier(unittest.TestCase):
+    def test_a_load_does_not_measure_how_models_are_loaded(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(BIN / "outrider", folder)
+            for name in (ROLES[0], ROLES[2]):
+                Path(folder, name).symlink_to(BIN / name)
+            verifier = Path(folder, ROLES[1])
+            verifier.write_text(f'#!/bin/sh\nsleep 3\nexec "{BIN / ROLES[1]}" "$@"\n')
+            verifier.chmod(0o755)
+            out, _ = call(Path(folder, "outrider"), "bench", "load", "-m", TARGET, "-md", DRAFT, "--sessions", 1, "--seconds", 1, "--json")
+        self.assertLess(json.loads(out)[0]["first_token_ms"]["p99"], 1500)
 
 
 class Elsewhere(unittest.TestCase):
