@@ -35,6 +35,7 @@ static void send_guesses(or_drafter_t *drafter, const or_dsession_t *session,
                             .back = back,
                             .count = or_token_tree_count(guesses),
                             .draft_us = session->draft_us,
+                            .read_us = session->read_us,
                             .passes = session->passes},
     };
     or_draft_tree_t *tree = &message.body.draft_tree;
@@ -177,16 +178,12 @@ static void work_on(void *context)
     or_job_t *job = context;
     or_drafter_t *drafter = job->drafter;
     or_dsession_t *session = job->session;
-    uint64_t passes = or_dsession_passes(session);
     or_status_t status = run_with_pages(job);
     session->at_work = false;
     if (drafter->hungry.value == session->id.value) {
         drafter->hungry.value = 0;
     }
     if (status == OR_OK) {
-        if (job->work == OR_WORK_TREE) {
-            or_dsession_took(session, or_dsession_passes(session) - passes);
-        }
         deliver(job);
     } else if (status == OR_ERR_INVALID && job->work == OR_WORK_ANSWER) { // it made no sense
         or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_INVALID, 0, or_error_text());

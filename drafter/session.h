@@ -49,8 +49,10 @@ typedef struct {
     or_build_news_t news;          // growing tree: what the coordinator is told next
     uint64_t round;                // 0 before the first prefix
     uint64_t tree_round;           // the round of `tree`; 0 if there is none
-    bool built;          // the builder built the tree; else it is empty for want of context
-    uint32_t draft_us;   // time to build it
+    bool built;        // the builder built the tree; else it is empty for want of context
+    uint32_t draft_us; // time to build it
+    // Time and passes before that in which text was read that the cache had long lacked.
+    uint32_t read_us, read_passes;
     uint32_t passes;     // forward passes to build it, failed attempts included
     uint64_t passes_all; // forward passes of all trees so far
     bool wanted;         // a tree is due for `round`
@@ -118,8 +120,6 @@ bool or_dsession_tells_news(const or_dsession_t *session);
 // Note that its tree was sent now; that the text has gone on now. Both are for or_build_job_t.pass_cost.
 void or_dsession_sent(or_dsession_t *session, int64_t now_ns);
 void or_dsession_heard(or_dsession_t *session, int64_t now_ns);
-// Note that finishing the tree took draft_us and so many passes.
-void or_dsession_took(or_dsession_t *session, uint64_t passes);
 
 // Return the forward passes of all its models so far.
 uint64_t or_dsession_passes(const or_dsession_t *session);

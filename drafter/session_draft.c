@@ -1,6 +1,9 @@
 // The drafting of a session. It builds trees from nothing, grows trees on, and answers questions about strings.
 #include "drafter/session.h"
 
+#define READ_TOKENS                                                                                \
+    16u // and more that its cache lacks are reading; fewer, a round of its own trees leaves
+
 // Set a lane's method, shape and nodes. Several models share the sequences of the shape, and draw with numbers of
 // their own.
 static or_draft_method_t suit_lane(const or_dsession_t *session, uint32_t index,
@@ -41,6 +44,27 @@ static or_build_job_t job_of(or_dsession_t *session, const or_dshared_t *shared,
     };
 }
 
+static uint32_t us_since(const or_dshared_t *shared, int64_t started_ns)
+{
+    return (uint32_t)((or_clock_now(shared->clock) - started_ns) / 1000);
+}
+
+// Reading happens once in a text, in passes of many rows. It says nothing of what building takes, so its time and its passes are
+// counted apart.
+static or_status_t catch_up(or_dsession_t *session, const or_dshared_t *shared, or_lane_t *lane,
+                            uint32_t *root_row)
+{
+    bool reads = or_kv_sequence_length(lane->kv) + READ_TOKENS < session->log.length;
+    int64_t started_ns = or_clock_now(shared->clock);
+    uint64_t passes = or_lane_passes(lane);
+    or_status_t status = or_lane_catch_up(lane, &session->log, root_row);
+    if (reads) {
+        session->read_us += us_since(shared, started_ns);
+        session->read_passes += (uint32_t)(or_lane_passes(lane) - passes);
+    }
+    return status;
+}
+
 static or_status_t build_lane(or_dsession_t *session, const or_dshared_t *shared, uint32_t index)
 {
     const or_open_session_t *open = &session->terms.open;
@@ -54,7 +78,7 @@ static or_status_t build_lane(or_dsession_t *session, const or_dshared_t *shared
     or_build_job_suit(&job, method, (or_accept_rule_t)open->accept_rule);
     or_status_t status = OR_OK;
     if (or_draft_method_has(method, OR_DRAFT_ASKS_MODEL)) {
-        status = or_lane_catch_up(lane, &session->log, &job.root_row);
+        status = catch_up(session, shared, lane, &job.root_row);
     }
     return status == OR_OK ? or_builder_build(lane->builder, method, &job, lane->tree) : status;
 }
@@ -95,13 +119,6 @@ void or_dsession_heard(or_dsession_t *session, int64_t now_ns)
     }
 }
 
-void or_dsession_took(or_dsession_t *session, uint64_t passes)
-{
-    if (passes > 0) {
-        average(&session->pass_ns, session->draft_us * 1000.0 / (double)passes);
-    }
-}
-
 // Return the job of a growing tree.
 static or_build_job_t growing_job(or_dsession_t *session, const or_dshared_t *shared)
 {
@@ -121,7 +138,7 @@ static or_status_t finish(or_dsession_t *session, const or_dshared_t *shared)
     or_status_t status = OR_OK;
     session->grown = false;
     if (!or_builder_stands(lane->builder, &job)) {
-        status = or_lane_catch_up(lane, &session->log, &job.root_row);
+        status = catch_up(session, shared, lane, &job.root_row);
         if (status == OR_OK) {
             status = or_builder_root(lane->builder,
                                      (or_draft_method_t)session->terms.open.draft_method, &job);
@@ -150,9 +167,22 @@ static uint32_t new_passes(or_dsession_t *session)
     return (uint32_t)(session->passes_all - before);
 }
 
+// Note the time of a tree that was begun then, after so many passes.
+static void note_time(or_dsession_t *session, const or_dshared_t *shared, int64_t started_ns,
+                      uint64_t passes_before)
+{
+    uint64_t passes = or_dsession_passes(session) - passes_before - session->read_passes;
+    session->draft_us = us_since(shared, started_ns) - session->read_us;
+    if (passes > 0) {
+        average(&session->pass_ns, session->draft_us * 1000.0 / (double)passes);
+    }
+}
+
 or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared)
 {
-    int64_t started = or_clock_now(shared->clock);
+    int64_t started_ns = or_clock_now(shared->clock);
+    uint64_t passes = or_dsession_passes(session);
+    session->read_us = session->read_passes = 0;
     const or_open_session_t *open = &session->terms.open;
     or_token_tree_reset(session->tree, session->log.tokens[session->log.length - 1]);
     session->built =
@@ -170,7 +200,7 @@ or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared
     session->tree_round = session->round;
     session->wanted = false;
     session->passes = new_passes(session);
-    session->draft_us = (uint32_t)((or_clock_now(shared->clock) - started) / 1000);
+    note_time(session, shared, started_ns, passes);
     return OR_OK;
 }
 
@@ -220,7 +250,7 @@ or_status_t or_dsession_grow(or_dsession_t *session, const or_dshared_t *shared)
     session->grown = !grew && !has_news;
     if (has_news) {
         session->passes = new_passes(session);
-        session->draft_us = 0; // nobody waited for it
+        session->draft_us = session->read_us = 0; // nobody waited for it
     }
     return status;
 }

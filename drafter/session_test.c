@@ -538,6 +538,53 @@ static void passes_are_counted(void **state)
     or_token_log_fini(&log);
 }
 
+#define READ 100
+
+// For it a pass and a token that goes into the cache take a millisecond each.
+typedef struct {
+    or_clock_t clock;
+    const or_dsession_t *session;
+} work_clock_t;
+
+static int64_t time_of_work(const or_clock_t *clock)
+{
+    const or_dsession_t *session = ((const work_clock_t *)clock)->session;
+    return OR_NS_PER_MS *
+           (int64_t)(or_dsession_passes(session) + or_kv_sequence_length(session->lanes[0].kv));
+}
+
+// A drafter that takes over a text reads all of it, in passes that take many times as long as those of its trees.
+static void reading_is_no_part_of_building(void **state)
+{
+    (void)state;
+    int32_t prompt[READ];
+    uint32_t path[8];
+    or_token_log_t log;
+    or_dsession_t session;
+    const work_clock_t clock = {{time_of_work}, &session};
+    or_dshared_t here = shared;
+    here.clock = &clock.clock;
+    for (int i = 0; i < READ; i++) {
+        prompt[i] = 1 + 7 * i;
+    }
+    assert_int_equal(or_token_log_init(&log, READ), OR_OK);
+    assert_int_equal(or_token_log_append(&log, prompt, READ), OR_OK);
+    open_with(&session, &log, 1);
+    assert_int_equal(or_dsession_draft(&session, &here), OR_OK);
+    uint32_t reading = session.passes - 5; // what follows is a pass for each guess but the last
+    assert_in_range(reading, 2, READ - 1);
+    assert_int_equal(session.read_us, 1000 * (READ + reading));
+    assert_int_equal(session.draft_us, 1000 * 5);
+    assert_true(session.pass_ns == OR_NS_PER_MS);
+    const or_verdict_t verdict = verdict_on(&session, path, 0, 458);
+    assert_int_equal(or_dsession_verdict(&session, &here, &verdict), OR_OK);
+    assert_int_equal(or_dsession_draft(&session, &here), OR_OK);
+    assert_int_equal(session.read_us, 0); // the text has gone on by a token
+    assert_int_equal(session.draft_us, 1000 * (6 + 1));
+    or_dsession_close(&session);
+    or_token_log_fini(&log);
+}
+
 // The next session of its kind knows what one session's verdicts taught.
 static void sessions_share_what_was_measured(void **state)
 {
@@ -587,6 +634,7 @@ int main(void)
         cmocka_unit_test(several_models_draft_together),
         cmocka_unit_test(lookups_leave_the_model_alone),
         cmocka_unit_test(passes_are_counted),
+        cmocka_unit_test(reading_is_no_part_of_building),
         cmocka_unit_test(sessions_share_what_was_measured),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -180,11 +180,12 @@ void or_budget_heard(const or_coordinator_t *c, or_csession_t *session, const or
         or_policy_spoke(&session->budget.policy);
         return; // it answers nothing, or again
     }
-    or_policy_heard(&session->budget.policy,
-                    or_clock_now(c->clock) - session->budget.told[at].at_ns, tree->draft_us,
-                    tree->count);
+    int64_t elapsed_ns = or_clock_now(c->clock) - session->budget.told[at].at_ns;
+    or_policy_heard(&session->budget.policy, elapsed_ns - 1000 * (int64_t)tree->read_us,
+                    tree->draft_us, tree->count);
     if (or_seats_pool(session) && ahead_of(session) == 1 && tree->round > 1) {
-        session->stats.ahead_hits += tree->draft_us == 0; // it was ready when it was asked for
+        session->stats.ahead_hits +=
+            tree->draft_us == 0 && tree->read_us == 0; // it was ready when it was asked for
     }
     session->budget.told[at].at_ns = 0;
 }

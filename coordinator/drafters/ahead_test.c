@@ -427,6 +427,37 @@ static void a_drafter_that_does_not_pay_rests(void **state)
     assert_words(w, 60);
 }
 
+static float trip_ms; // of the text, as its client last heard
+
+static void note_trip(world_t *w, const or_message_t *message)
+{
+    (void)w;
+    if (message->type == OR_MSG_STATS && message->body.stats.policy_count == 1) {
+        trip_ms = message->body.stats.policies[0].round_trip_ms;
+    }
+}
+
+// The drafter read the prompt for 30 ms and then built for 4: the way there and back took the rest, some 10.
+static void reading_is_neither_way_nor_building(void **state)
+{
+    world_t *w = *state;
+    const or_message_t question = {.type = OR_MSG_STATS_REQUEST};
+    begin(w, ahead_request(60, 2), 20);
+    w->look = note_trip;
+    run(w, 40);
+    send_tree(w, (or_draft_tree_t){.round = w->heard[0].round,
+                                   .base_length = w->heard[0].length,
+                                   .base_hash = w->heard[0].hash,
+                                   .tokens = words_from(w->heard[0].length),
+                                   .back = in_a_row,
+                                   .count = 4,
+                                   .draft_us = 4000,
+                                   .read_us = 30000});
+    assert_int_equal(or_link_send(w->client.link, OR_PEER_HUB, &question), OR_OK);
+    run(w, 5);
+    assert_true(trip_ms > 5 && trip_ms < 15);
+}
+
 // Drafter and target share CPUs.
 static void join_on_one_machine(world_t *w)
 {
@@ -678,6 +709,7 @@ int main(void)
         TEST(a_tree_that_makes_no_sense_costs_the_seat),
         TEST(silence_is_bridged_and_not_held_against_the_drafter),
         TEST(a_drafter_that_does_not_pay_rests),
+        TEST(reading_is_neither_way_nor_building),
         TEST(on_the_targets_machine_a_drafter_that_does_not_pay_leaves),
         TEST(on_the_targets_machine_a_measured_drafter_rests_and_stays),
         TEST(a_crowd_on_the_targets_machine_begins_plainly),

@@ -58,6 +58,8 @@ void or_drafting_pause(or_coordinator_t *coordinator, or_csession_t *session, or
 void or_trees_clear(or_csession_t *session);
 // This seat has none.
 void or_trees_drop(const or_csession_t *session, or_seat_t *seat);
+// The time that its drafter took for it, what it read included.
+uint32_t or_trees_time_us(const or_draft_tree_t *tree);
 // Tells two trees of a round apart.
 uint64_t or_trees_digest(const or_draft_tree_t *tree);
 // Keep what the drafter on this seat sent for the round, or put it into the pool. OR_ERR_INVALID: it cannot be judged.

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/inline.h"
 #include "common/base/log/log.h"
 #include "common/decode/methods.h"
 #include "coordinator/drafters/drafters.h"
@@ -70,6 +71,11 @@ static or_status_t translate(or_coordinator_t *c, or_csession_t *session, or_sea
     return status;
 }
 
+uint32_t or_trees_time_us(const or_draft_tree_t *tree)
+{
+    return tree->draft_us + or_min_u32(tree->read_us, UINT32_MAX - tree->draft_us);
+}
+
 uint64_t or_trees_digest(const or_draft_tree_t *tree)
 {
     uint64_t digest = or_prefix_hash(tree->count, tree->tokens, tree->count);
@@ -102,7 +108,7 @@ static or_status_t take_tree(or_coordinator_t *c, or_csession_t *session, or_sea
     }
     seat->drafted = true;
     seat->tree_digest = or_trees_digest(sent);
-    seat->draft_us = tree.draft_us;
+    seat->draft_us = or_trees_time_us(&tree);
     seat->misfits = seat->busy_ms = 0;
     session->stats.draft_passes += sent->passes;
     or_seats_end_wait(c, seat);
@@ -152,7 +158,7 @@ static or_status_t on_alien(or_coordinator_t *c, or_csession_t *session, or_seat
 static void count_tree(or_csession_t *session, const or_draft_tree_t *tree)
 {
     session->stats.draft_passes += tree->passes;
-    session->stats.draft_us += session->round > 1 ? tree->draft_us : 0;
+    session->stats.draft_us += session->round > 1 ? or_trees_time_us(tree) : 0;
 }
 
 static or_status_t pool(or_coordinator_t *c, or_csession_t *session, or_seat_t *seat,

@@ -183,6 +183,9 @@ typedef struct {
     // before it.
     const double *psi;
     uint32_t psi_count; // 0 or count
+    // The time before building in which the drafter read tokens that it had long lacked: of a text that is new to it, or whose
+    // pages it gave away.
+    uint32_t read_us;
 } or_draft_tree_t;
 
 typedef struct {

@@ -64,7 +64,8 @@ MESSAGE(draft_tree, [1] = UINT64(round), [2] = UINT64(parent_round), [3] = UINT3
         [9] = STRUCTS(dists, dist_count, or_reduced_distribution_t, distribution,
                       AT_MOST_TOKENS("distributions")),
         [10] = UINT32(draft_us), [11] = UINT32(passes),
-        [12] = DOUBLES(psi, psi_count, AS_MANY_AS("psi and tree tokens", count)));
+        [12] = DOUBLES(psi, psi_count, AS_MANY_AS("psi and tree tokens", count)),
+        [13] = UINT32(read_us));
 #undef OF
 
 #define OF or_token_logprob_t
