@@ -86,18 +86,25 @@ static void tell(const or_message_t *message)
     assert_int_equal(or_link_send(hub, peer, message), OR_OK);
 }
 
+// It draws among as many tokens at most; 0: all.
+static void open_among(uint64_t session, uint32_t ahead, uint32_t top_k)
+{
+    or_message_t open = {.type = OR_MSG_OPEN_SESSION,
+                         .session = {session},
+                         .body.open_session = {.sampling = or_sampling_default(),
+                                               .accept_rule = OR_ACCEPT_COUPLED,
+                                               .draft_method = OR_DRAFT_TOPK,
+                                               .draft_nodes = NODES,
+                                               .draft_depth = DEPTH,
+                                               .draft_temperature = 0.4f,
+                                               .draft_ahead = ahead}};
+    open.body.open_session.sampling.top_k = top_k;
+    tell(&open);
+}
+
 static void open_session(uint64_t session, uint32_t ahead)
 {
-    const or_message_t open = {.type = OR_MSG_OPEN_SESSION,
-                               .session = {session},
-                               .body.open_session = {.sampling = or_sampling_default(),
-                                                     .accept_rule = OR_ACCEPT_COUPLED,
-                                                     .draft_method = OR_DRAFT_TOPK,
-                                                     .draft_nodes = NODES,
-                                                     .draft_depth = DEPTH,
-                                                     .draft_temperature = 0.4f,
-                                                     .draft_ahead = ahead}};
-    tell(&open);
+    open_among(session, ahead, 0);
 }
 
 static or_message_t prefix_of(uint64_t session, uint32_t start, uint64_t round)
@@ -753,7 +760,26 @@ static void trees_of_several_sessions_share_their_passes(void **state)
     or_message_fini(&kept);
 }
 
-// Messages about a session that builds wait until it is done, and those behind them keep their order.
+// Each pass brings the first text one guess and the other many, and yet both grow alike.
+static void a_sure_text_does_not_take_all_passes(void **state)
+{
+    (void)state;
+    int64_t at_ns;
+    open_among(1, 1, 1);
+    open_session(2, 1);
+    tell_text(1, 0, 1);
+    tell_text(2, 0, 1);
+    run_for(40 * PASS_NS);
+    assert_int_equal(tree_of(1, &at_ns)->tokens[0], tree_of(2, &at_ns)->tokens[0]);
+    follow(tree_of(1, &at_ns), 1);
+    clear_inbox();
+    tell_text(1, length - 1, 2);
+    tell_text(2, length - 1, 2);
+    run_for(LONG_NS);
+    assert_in_range(tree_of(2, &at_ns)->passes, 10, tree_of(1, &at_ns)->passes + 4);
+}
+
+// Messages about a session that builds wait until it is done, in their order.
 static void what_comes_for_a_session_at_work_waits(void **state)
 {
     (void)state;
@@ -820,14 +846,20 @@ static void sessions_at_work_without_pages_take_turns(void **state)
     assert_two_take_turns(NODES);
 }
 
-// Two texts that each need nearly all pages, at the same pace: each could take the other's for ever.
-static void sessions_that_need_nearly_all_pages_take_turns(void **state)
+// It takes four passes to read.
+static void write_long_text(void)
 {
-    (void)state;
     while (length < TEXT_MAX - 32) {
         text[length] = 1 + 7 * (length % 90);
         length++;
     }
+}
+
+// Two texts that each need nearly all pages, at the same pace: each could take the other's for ever.
+static void sessions_that_need_nearly_all_pages_take_turns(void **state)
+{
+    (void)state;
+    write_long_text();
     assert_two_take_turns(1);
 }
 
@@ -850,6 +882,57 @@ static void a_repeated_prefix_holds_up_nobody(void **state)
     assert_true(at_ns - told_ns <= (int64_t)(second->passes + 1) * PASS_NS);
     assert_int_equal(first->count, second->count);
     assert_memory_equal(first->tokens, second->tokens, first->count * sizeof *first->tokens);
+}
+
+// Session 1 reads a long text, and its first pass is under way.
+static void begin_to_read(void)
+{
+    open_session(1, 0);
+    open_session(2, 0);
+    write_long_text();
+    tell_text(1, 0, 1);
+    run_for(PASS_NS / 2);
+}
+
+// Session 2 has a text of a few tokens, and waits for no other. Return its passes.
+static uint32_t assert_short_text_is_not_held_up(void)
+{
+    int64_t at_ns, told_ns = virtual.now_ns;
+    uint32_t all = length;
+    length = 6;
+    tell_text(2, 0, 1);
+    length = all;
+    run_for(LONG_NS);
+    const or_draft_tree_t *tree = tree_of(2, &at_ns);
+    assert_true(at_ns - told_ns <= (int64_t)(tree->passes + 1) * PASS_NS);
+    return tree->passes;
+}
+
+// It builds one tree, on the text as it is then, and does not read twice.
+static void who_reads_hears_what_is_new(void **state)
+{
+    (void)state;
+    int64_t at_ns;
+    begin_to_read();
+    for (uint64_t round = 2; round <= 5; round++) {
+        text[length++] = 300;
+        tell_text(1, length - 1, round);
+    }
+    uint32_t passes = assert_short_text_is_not_held_up();
+    assert_int_equal(inbox_count, 2);
+    const or_draft_tree_t *tree = tree_of(1, &at_ns);
+    assert_int_equal(tree->round, 5);
+    assert_int_equal(tree->base_length, length);
+    assert_int_equal(tree->passes, 3 + passes);
+}
+
+static void who_is_told_to_stop_reading_stops(void **state)
+{
+    (void)state;
+    begin_to_read();
+    cancel(1);
+    assert_short_text_is_not_held_up();
+    assert_int_equal(inbox_count, 1);
 }
 
 // ---- figures ----
@@ -897,6 +980,7 @@ int main(void)
         OVER(who_asks_again_is_told_all_again),
         OVER(a_session_opened_otherwise_is_another),
         OVER(trees_of_several_sessions_share_their_passes),
+        OVER(a_sure_text_does_not_take_all_passes),
         OVER(what_comes_for_a_session_at_work_waits),
         OVER(a_session_at_work_keeps_its_place),
         cmocka_unit_test_setup_teardown(sessions_at_work_without_pages_take_turns, setup_one_page,
@@ -904,6 +988,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(sessions_that_need_nearly_all_pages_take_turns,
                                         setup_eight_pages, teardown),
         OVER(a_repeated_prefix_holds_up_nobody),
+        OVER(who_reads_hears_what_is_new),
+        OVER(who_is_told_to_stop_reading_stops),
         cmocka_unit_test_setup_teardown(it_tells_what_it_does, setup_telling, teardown),
         cmocka_unit_test_setup_teardown(who_is_silent_does_not_grow, setup_slow, teardown),
         OVER(a_due_tree_waits_for_one_pass_of_growing),

@@ -110,7 +110,14 @@ static or_dsession_t *page_donor(or_drafter_t *drafter)
     return donor;
 }
 
-// Return the session with the least grown tree, if no tree is due.
+// Guesses alone would not do: a pass may bring one or thirty, so whoever is sure of its text would take all of them.
+static bool grew_less(const or_dsession_t *a, const or_dsession_t *b)
+{
+    return a->growths < b->growths ||
+           (a->growths == b->growths && or_dsession_grown(a) < or_dsession_grown(b));
+}
+
+// Return the session whose tree has grown least in its round, if no tree is due.
 static or_dsession_t *next_to_grow(or_drafter_t *drafter)
 {
     int64_t now = or_clock_now(drafter->shared.clock);
@@ -119,7 +126,7 @@ static or_dsession_t *next_to_grow(or_drafter_t *drafter)
         or_dsession_t *session = &drafter->sessions[i];
         bool growing = session->id.value != 0 && or_dsession_can_grow(session) &&
                        now - session->used_ns < GROW_NS;
-        if (growing && (least == NULL || or_dsession_grown(session) < or_dsession_grown(least))) {
+        if (growing && (least == NULL || grew_less(session, least))) {
             least = session;
         }
     }
@@ -189,7 +196,7 @@ static void work_on(void *context)
         or_edge_send_error(&drafter->edge, session->id, 0, OR_WIRE_INVALID, 0, or_error_text());
     } else if (status == OR_ERR_FULL && or_together_count(drafter->together) > 1) {
         starve(drafter, session);
-    } else {
+    } else if (status != OR_ERR_AGAIN) { // else it goes on once it has heard what is new
         fail(drafter, session);
     }
     job->session = NULL;
@@ -206,6 +213,7 @@ static bool begin(or_drafter_t *drafter, or_dsession_t *session, or_work_t work)
     }
     *job = (or_job_t){.drafter = drafter, .session = session, .work = work};
     session->at_work = true;
+    session->called = false;
     if (or_together_begin(drafter->together, work_on, job) == OR_OK) {
         return true;
     }
@@ -272,10 +280,21 @@ void or_drafter_read(or_drafter_t *drafter)
     drafter->model_us += (uint64_t)(or_clock_now(drafter->shared.clock) - started_ns) / 1000;
 }
 
+static void call_who_is_wanted(or_drafter_t *drafter)
+{
+    for (uint32_t i = 0; i < OR_TOGETHER_MAX; i++) {
+        or_dsession_t *session = drafter->jobs[i].session;
+        if (session != NULL) {
+            session->called = or_edge_holds(&drafter->edge, session->id);
+        }
+    }
+}
+
 bool or_drafter_work(or_drafter_t *drafter)
 {
     const or_clock_t *clock = drafter->shared.clock;
     int64_t started_ns = or_clock_now(clock);
+    call_who_is_wanted(drafter);
     bool begun = begin_due(drafter);
     if (or_together_count(drafter->together) == 0) {
         begun = begin_growth(drafter) || begun;

@@ -1,5 +1,6 @@
 #include "drafter/lane.h"
 
+#include "common/base/inline.h"
 #include "drafter/together.h"
 
 #define ROWS_MAX 64u // of one pass
@@ -34,32 +35,46 @@ void or_lane_truncate(or_lane_t *lane, uint32_t length)
     }
 }
 
-or_status_t or_lane_catch_up(or_lane_t *lane, const or_token_log_t *log, uint32_t *root_row)
+static uint32_t rows_of_a_pass(const or_lane_t *lane)
+{
+    return or_min_u32(or_model_rows_max(lane->model), ROWS_MAX);
+}
+
+// Run the next tokens of the log, as many as go into a pass. *row: the last one's.
+static or_status_t run_next(or_lane_t *lane, const or_token_log_t *log, uint32_t *row)
 {
     or_model_row_t rows[ROWS_MAX];
-    uint32_t rows_max = or_model_rows_max(lane->model);
-    rows_max = rows_max < ROWS_MAX ? rows_max : ROWS_MAX;
     uint32_t from = or_kv_sequence_length(lane->kv);
-    if (from >= log->length) { // the root's logits are gone: run it again
-        or_kv_sequence_truncate(lane->kv, log->length - 1);
-        from = or_kv_sequence_length(lane->kv);
+    uint32_t count = or_min_u32(log->length - from, rows_of_a_pass(lane));
+    for (uint32_t i = 0; i < count; i++) {
+        rows[i] = (or_model_row_t){lane->kv, log->tokens[from + i], OR_KV_NO_SLOT, OR_KV_NO_SLOT};
     }
-    while (from < log->length) {
-        uint32_t count = log->length - from < rows_max ? log->length - from : rows_max;
-        for (uint32_t i = 0; i < count; i++) {
-            rows[i] =
-                (or_model_row_t){lane->kv, log->tokens[from + i], OR_KV_NO_SLOT, OR_KV_NO_SLOT};
-        }
-        uint32_t first;
-        or_status_t status = or_together_forward(lane->model, rows, count, &first);
-        if (status != OR_OK) {
-            return status;
-        }
+    uint32_t first;
+    or_status_t status = or_together_forward(lane->model, rows, count, &first);
+    if (status == OR_OK) {
         lane->caught_up++;
-        from += count;
-        *root_row = first + count - 1;
+        *row = first + count - 1;
     }
-    return OR_OK;
+    return status;
+}
+
+or_status_t or_lane_read(or_lane_t *lane, const or_token_log_t *log, bool *read)
+{
+    uint32_t row;
+    *read = or_kv_sequence_length(lane->kv) + rows_of_a_pass(lane) < log->length;
+    return *read ? run_next(lane, log, &row) : OR_OK;
+}
+
+or_status_t or_lane_catch_up(or_lane_t *lane, const or_token_log_t *log, uint32_t *root_row)
+{
+    or_status_t status = OR_OK;
+    if (or_kv_sequence_length(lane->kv) >= log->length) { // the root's logits are gone
+        or_kv_sequence_truncate(lane->kv, log->length - 1);
+    }
+    while (status == OR_OK && or_kv_sequence_length(lane->kv) < log->length) {
+        status = run_next(lane, log, root_row);
+    }
+    return status;
 }
 
 uint64_t or_lane_passes(const or_lane_t *lane)

@@ -23,6 +23,9 @@ void or_lane_close(or_lane_t *lane);
 // Forget K and V of all tokens from `length` on, and of the last tree.
 void or_lane_truncate(or_lane_t *lane, uint32_t length);
 
+// Compute K and V of as many committed tokens as a pass takes, if more are missing. *read: they were. OR_ERR_FULL: no pages.
+or_status_t or_lane_read(or_lane_t *lane, const or_token_log_t *log, bool *read);
+
 // Compute K and V of every committed token, in passes of the model's size; the last one ends with the
 // root, whose row is *root_row. OR_ERR_FULL: no pages.
 or_status_t or_lane_catch_up(or_lane_t *lane, const or_token_log_t *log, uint32_t *root_row);

@@ -42,6 +42,7 @@ typedef struct {
     uint32_t ahead;      // rounds ahead, likewise
     bool grows;          // its tree grows on, in the first lane's builder
     bool grown;          // the tree has grown as far as there is room
+    uint32_t growths;    // passes in which it has grown since the round's tree was due
     or_belief_t belief;
     or_calibration_t *calibration; // one of the shared ones; NULL if the method uses none
     or_dstrings_t slrs;            // with rule slrs: the chain that travels
@@ -57,6 +58,7 @@ typedef struct {
     uint64_t passes_all; // forward passes of all trees so far
     bool wanted;         // a tree is due for `round`
     bool at_work; // the drafter's: it builds or grows for it, so the session must stay as it is
+    bool called;  // the drafter's: messages about it wait for it to stop reading
     int64_t used_ns;
     // For growing trees: when the last one was sent, or 0. Then moving averages of the time until the text goes
     // on, and of the time of a pass that is waited for.
@@ -110,7 +112,8 @@ or_status_t or_dsession_verdict(or_dsession_t *session, const or_dshared_t *shar
 or_noise_place_t or_dsession_place(const or_dsession_t *session, const or_dshared_t *shared);
 
 // Bring the cache up to date, in passes of the model's size, and grow session->tree for session->round. The part of
-// it that the coordinator lacks is session->news, if it is told news. OR_ERR_FULL: no pages.
+// it that the coordinator lacks is session->news, if it is told news. OR_ERR_FULL: no pages. OR_ERR_AGAIN: it was called while
+// it read; a tree is still due.
 or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared);
 
 // Tell the whole tree of the round again, and what has grown on it once more: the coordinator may have lost it.

@@ -49,6 +49,20 @@ static uint32_t us_since(const or_dshared_t *shared, int64_t started_ns)
     return (uint32_t)((or_clock_now(shared->clock) - started_ns) / 1000);
 }
 
+// Who is called learns between two passes what is new of the text; what was read stays.
+static or_status_t read_on(or_dsession_t *session, or_lane_t *lane)
+{
+    bool read = true;
+    or_status_t status = OR_OK;
+    while (status == OR_OK && read) {
+        status = or_lane_read(lane, &session->log, &read);
+        if (status == OR_OK && read && session->called) {
+            status = or_fail(OR_ERR_AGAIN, "there is news of the text");
+        }
+    }
+    return status;
+}
+
 // Reading happens once in a text, in passes of many rows. It says nothing of what building takes, so its time and its passes are
 // counted apart.
 static or_status_t catch_up(or_dsession_t *session, const or_dshared_t *shared, or_lane_t *lane,
@@ -57,7 +71,10 @@ static or_status_t catch_up(or_dsession_t *session, const or_dshared_t *shared, 
     bool reads = or_kv_sequence_length(lane->kv) + READ_TOKENS < session->log.length;
     int64_t started_ns = or_clock_now(shared->clock);
     uint64_t passes = or_lane_passes(lane);
-    or_status_t status = or_lane_catch_up(lane, &session->log, root_row);
+    or_status_t status = read_on(session, lane);
+    if (status == OR_OK) {
+        status = or_lane_catch_up(lane, &session->log, root_row);
+    }
     if (reads) {
         session->read_us += us_since(shared, started_ns);
         session->read_passes += (uint32_t)(or_lane_passes(lane) - passes);
@@ -137,6 +154,7 @@ static or_status_t finish(or_dsession_t *session, const or_dshared_t *shared)
     or_build_job_t job = growing_job(session, shared);
     or_status_t status = OR_OK;
     session->grown = false;
+    session->growths = 0;
     if (!or_builder_stands(lane->builder, &job)) {
         status = catch_up(session, shared, lane, &job.root_row);
         if (status == OR_OK) {
@@ -241,6 +259,7 @@ or_status_t or_dsession_grow(or_dsession_t *session, const or_dshared_t *shared)
     or_token_tree_reset(session->news.tree, session->log.tokens[session->log.length - 1]);
     if (or_builder_stands(builder, &job)) { // and was not forgotten with its pages
         status = or_builder_grow(builder, &job, &grew);
+        session->growths++;
     }
     if (status == OR_OK && session->ahead > 1) {
         status = or_builder_tell_more(builder, (session->nodes + 1) / 2,

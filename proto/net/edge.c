@@ -17,10 +17,9 @@ void or_edge_init(or_edge_t *edge, or_link_t *link)
 
 void or_edge_fini(or_edge_t *edge)
 {
-    if (edge->holds) {
-        or_message_fini(&edge->held);
+    while (edge->held_count > 0) {
+        or_message_fini(&edge->held[--edge->held_count]);
     }
-    edge->holds = false;
 }
 
 void or_edge_send(or_edge_t *edge, const or_message_t *message)
@@ -96,25 +95,43 @@ static void on_message(or_edge_t *edge, void (*take)(void *, const or_message_t 
     }
 }
 
-// Take the message that is held, if there is one. Returns false if it still has to wait.
-static bool take_held(or_edge_t *edge, void (*take)(void *, const or_message_t *), void *role)
+bool or_edge_holds(const or_edge_t *edge, or_session_id_t session)
 {
-    if (edge->holds && edge->must_wait(role, &edge->held)) {
-        return false;
+    for (uint32_t i = 0; i < edge->held_count; i++) {
+        if (edge->held[i].session.value == session.value) {
+            return true;
+        }
     }
-    if (edge->holds) {
-        on_message(edge, take, role, &edge->held, true);
+    return false;
+}
+
+// A message must wait for those that came before it about its session.
+static bool waits(const or_edge_t *edge, const void *role, const or_message_t *message)
+{
+    return edge->must_wait != NULL &&
+           (or_edge_holds(edge, message->session) || edge->must_wait(role, message));
+}
+
+// Take the messages that need not wait any more.
+static void take_held(or_edge_t *edge, void (*take)(void *, const or_message_t *), void *role)
+{
+    uint32_t count = edge->held_count;
+    edge->held_count = 0; // and from now on those that wait still
+    for (uint32_t i = 0; i < count; i++) {
+        or_message_t message = edge->held[i];
+        if (waits(edge, role, &message)) {
+            edge->held[edge->held_count++] = message;
+        } else {
+            on_message(edge, take, role, &message, true);
+            or_message_fini(&message);
+        }
     }
-    or_edge_fini(edge);
-    return true;
 }
 
 void or_edge_drain(or_edge_t *edge, void (*take)(void *, const or_message_t *), void *role)
 {
-    if (!take_held(edge, take, role)) {
-        return;
-    }
-    for (int i = 0; i < MESSAGES_A_TURN; i++) {
+    take_held(edge, take, role);
+    for (int i = 0; i < MESSAGES_A_TURN && edge->held_count < OR_EDGE_HELD_MAX; i++) {
         or_link_event_t event;
         or_peer_t from;
         or_message_t message = {0};
@@ -124,10 +141,8 @@ void or_edge_drain(or_edge_t *edge, void (*take)(void *, const or_message_t *), 
         }
         if (event != OR_LINK_MESSAGE) {
             or_log(OR_LOG_WARN, "the coordinator is silent; calling it again");
-        } else if (edge->must_wait != NULL && edge->must_wait(role, &message)) {
-            edge->held = message;
-            edge->holds = true;
-            return;
+        } else if (waits(edge, role, &message)) {
+            edge->held[edge->held_count++] = message;
         } else {
             on_message(edge, take, role, &message, welcomed);
             or_message_fini(&message);

@@ -19,6 +19,8 @@
 
 // ---- the role's side ----
 
+#define OR_EDGE_HELD_MAX 64u // messages that wait; while there are as many no more are read
+
 typedef struct {
     or_link_t *link; // borrowed
     char refused[512];
@@ -27,8 +29,8 @@ typedef struct {
     uint32_t warned, unwarned; // warnings that were written, and that were not
     // Set by a role that cannot take every message at once; NULL: it can. See or_edge_drain.
     bool (*must_wait)(const void *role, const or_message_t *message);
-    bool holds;
-    or_message_t held;
+    or_message_t held[OR_EDGE_HELD_MAX];
+    uint32_t held_count;
 } or_edge_t;
 
 void or_edge_init(or_edge_t *edge, or_link_t *link);
@@ -45,10 +47,13 @@ void or_edge_send_error(or_edge_t *edge, or_session_id_t session, uint64_t round
 void or_edge_warn(or_edge_t *edge, or_session_id_t session, const char *what, const char *why);
 
 // Handle a bounded number of waiting messages, so that a flood cannot starve the model. Greetings, refusals and
-// errors are handled here, messages about sessions in `take`. One that must wait is kept, with all that come later,
-// for the next call.
+// errors are handled here, messages about sessions in `take`. One that must wait is kept, with all that come later about its
+// session, for the next call.
 void or_edge_drain(or_edge_t *edge, void (*take)(void *role, const or_message_t *message),
                    void *role);
+
+// Return true if a message about the session waits.
+bool or_edge_holds(const or_edge_t *edge, or_session_id_t session);
 
 // Send Stats, which `fill` completes from zero, once we are welcomed and then every `every_ms` (0: never). Returns when
 // the next ones are due.
