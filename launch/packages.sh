@@ -6,11 +6,8 @@ say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then
     "$@"
-  elif command -v sudo >/dev/null; then
-    sudo "$@"
   else
-    say "needs root or sudo for: $*"
-    return 1
+    sudo "$@"
   fi
 }
 
@@ -20,9 +17,13 @@ install_missing() {
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' || missing+=("$package")
   done
   [ ${#missing[@]} -eq 0 ] && return 0
+  if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null; then
+    say "packages are missing, and neither are you root nor is there sudo; ask an administrator for: apt-get install ${missing[*]}"
+    return 1
+  fi
   say "installing ${missing[*]}"
   log=$(mktemp)
-  local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}")
+  local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -o DPkg::Lock::Timeout=120 -y -q --no-install-recommends "${missing[@]}")
   # A machine that has package lists needs no update; where they are absent or too old the first try fails.
   if ! as_root "${install[@]}" >"$log" 2>&1; then
     say "updating the package lists"

@@ -1,11 +1,13 @@
 """Goal: the subcommands that need no cluster do what they say, and refuse nonsense with a sentence and exit code 1 or 2.
 Method: run them on the demonstration models, the reference and files damaged on purpose."""
 import json
+import shutil
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-from cli import DRAFT, MODELS, OTHER_VOCABULARY, REFERENCE, TARGET, call, data, outrider, reference
+from cli import DRAFT, MODELS, OTHER_VOCABULARY, PATIENCE, REFERENCE, ROOT, TARGET, call, data, outrider, reference
 
 
 class Command(unittest.TestCase):
@@ -250,6 +252,23 @@ class Eval(unittest.TestCase):
         outrider("model", "eval", "--ids", "1,2,3", "--parents", "-1,0,2", code=2)
         outrider("model", "eval", "--ids", "1", "--tree", "2", "--parents", "0", code=2)
         outrider("model", "eval", "--ids", "4096", code=1)
+
+
+class Packages(unittest.TestCase):
+    """What launch/quickstart.sh says where packages are missing and nobody may install them."""
+
+    def test_without_root_and_sudo(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("bash", "dpkg-query", "grep"):
+                Path(folder, name).symlink_to(shutil.which(name))
+            user = Path(folder, "id")
+            user.write_text("#!/bin/bash\necho 1000\n")
+            user.chmod(0o755)
+            done = subprocess.run(["bash", "-c", ". launch/packages.sh; install_missing no-such-package"], cwd=ROOT, capture_output=True, text=True,
+                                  timeout=PATIENCE, env={"PATH": folder, "TMPDIR": folder})
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1), done.stderr)
+            self.assertIn("ask an administrator for: apt-get install no-such-package", done.stderr)
+            self.assertEqual(len(list(Path(folder).iterdir())), 4)
 
 
 if __name__ == "__main__":
