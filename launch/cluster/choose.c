@@ -79,6 +79,9 @@ static const char *drafter_wish(const or_parameters_t *parameters,
         or_draft_method_has(request->draft_method, OR_DRAFT_ASKS_MODEL)) {
         return "--draft-method";
     }
+    if (parameters->ahead > 0) {
+        return "--draft-ahead";
+    }
     if (!or_accept_rule_takes_any_guess(request->accept_rule)) {
         return "the rule (--accept or --vocab-map)";
     }
