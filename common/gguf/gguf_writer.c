@@ -33,7 +33,7 @@ or_status_t or_gguf_writer_create(const char *path, or_gguf_writer_t **writer_p)
     writer->how.alignment = ALIGNMENT;
     writer->path = strdup(path);
     if (writer->path == NULL ||
-        asprintf(&writer->part_path, "%s.%jd.tmp", path, (intmax_t)getpid()) < 0) {
+        asprintf(&writer->part_path, "%s.%jd" OR_GGUF_PART_ENDING, path, (intmax_t)getpid()) < 0) {
         free(writer->path);
         free(writer);
         return or_gguf_no_memory(path);

@@ -11,6 +11,8 @@
 
 #include "common/gguf/gguf.h"
 
+#define OR_GGUF_PART_ENDING ".tmp" // of a file that is being written: PATH, the process, this
+
 typedef struct or_gguf_writer or_gguf_writer_t;
 
 // Create a writer. Nothing is on the disk yet. OR_ERR_NO_MEMORY.

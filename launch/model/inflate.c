@@ -10,6 +10,7 @@
 
 #include "common/base/interrupt.h"
 #include "common/base/math/rng.h"
+#include "common/gguf/gguf_writer.h"
 #include "common/model/model.h"
 #include "launch/model/inflate_rows.h"
 
@@ -301,7 +302,8 @@ void or_inflate_remove_left(const char *folder, const char *beginning)
     const struct dirent *entry;
     while (names != NULL && (entry = readdir(names)) != NULL) {
         if (or_weight_writer_is_left(entry->d_name, beginning, NEW_ENDING) ||
-            or_weight_writer_is_left(entry->d_name, beginning, ORIGINAL_ENDING)) {
+            or_weight_writer_is_left(entry->d_name, beginning, ORIGINAL_ENDING) ||
+            or_weight_writer_is_left(entry->d_name, beginning, OR_GGUF_PART_ENDING)) {
             unlinkat(dirfd(names), entry->d_name, 0);
         }
     }

@@ -25,7 +25,7 @@ typedef struct {
 } or_inflate_result_t;
 
 // Remove the unfinished files that inflating processes which were killed have left in `folder` beside an OUT whose name begins
-// with `beginning`. Those of processes that are alive stay.
+// with `beginning`. Those of other processes that are alive stay. Call it before inflating.
 void or_inflate_remove_left(const char *folder, const char *beginning);
 
 // Read "300M" or "1.2B". OR_ERR_INVALID names the option `what`.

@@ -204,8 +204,8 @@ bool or_weight_writer_is_left(const char *name, const char *beginning, const cha
         number--;
     }
     intmax_t process = strtoimax(number, NULL, 10);
-    return number > name && number[-1] == '.' && process > 0 && process <= INT32_MAX &&
-           kill((pid_t)process, 0) != 0 && errno == ESRCH;
+    bool is_process = number > name && number[-1] == '.' && process > 0 && process <= INT32_MAX;
+    return is_process && (process == getpid() || (kill((pid_t)process, 0) != 0 && errno == ESRCH));
 }
 
 void or_weight_writer_fini(or_weight_writer_t *weights)

@@ -53,7 +53,7 @@ void or_weight_writer_fini(or_weight_writer_t *weights);
 or_status_t or_weight_writer_check_path(const or_gguf_t *in, const char *out, bool force);
 
 // Is it the name of an unfinished file, whose process is gone? It begins as given and ends with the number of the process and
-// the ending, as ".tmp".
+// the ending, as ".tmp". Our own number counts as gone: in a container each run may have the same. So call it before writing.
 bool or_weight_writer_is_left(const char *name, const char *beginning, const char *ending);
 
 // Write the next tensor of the file. OR_ERR_IO, OR_ERR_NO_MEMORY, OR_ERR_CANCELLED if interrupted.

@@ -93,7 +93,7 @@ class Demo(unittest.TestCase):
         gone = subprocess.Popen(["true"])
         gone.wait()
         name = "demo-300M-f16.gguf"
-        left = [f"{name}.{gone.pid}.new", f"{name}.{gone.pid}.original"]
+        left = [f"{name}.{gone.pid}.new", f"{name}.{gone.pid}.original", f"{name}.{gone.pid}.new.{gone.pid}.tmp"]
         others = [f"{name}.{os.getpid()}.new", f"{name}.new", f"mine.{gone.pid}.new", f"{name}.{gone.pid}.old"]
         for file in left + others:
             (folder / file).write_text("unfinished")
@@ -101,6 +101,27 @@ class Demo(unittest.TestCase):
         self.assertEqual(self.names(), sorted([Path(self.first["target"]["file"]).name, *others]))
         for file in others:
             (folder / file).unlink()
+
+    def test_killed_while_it_writes(self):
+        with Background("demo", "--size", "300M", "-t", 1, **self.variables) as demo:
+            wait_until(lambda: any(name.endswith(".tmp") for name in self.names()), "the file grows")
+            demo.process.kill()
+            demo.process.wait()
+        self.assertTrue(any("300M" in name for name in self.names()))
+        self.demo("-n", 2)
+        self.assertEqual(self.names(), [Path(self.first["target"]["file"]).name])
+
+    def test_killed_in_a_container(self):
+        """There the next run has the same process number, so its unfinished file bears the same name."""
+        with tempfile.TemporaryDirectory() as cache:
+            folder = Path(cache, "outrider")
+            folder.mkdir()
+            name = Path(self.first["target"]["file"]).name
+            script = 'touch "$1.$$.new.$$.tmp"; exec "$2" demo --size "$3" --json -n 2'
+            done = subprocess.run(["sh", "-c", script, "sh", folder / name, BIN / "outrider", SIZE], capture_output=True, timeout=PATIENCE,
+                                  env={**ENVIRONMENT, "XDG_CACHE_HOME": cache})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual([file.name for file in folder.iterdir()], [name])
 
     def test_a_broken_file_is_replaced(self):
         file = Path(self.first["target"]["file"])
@@ -202,7 +223,7 @@ class TargetAlone(unittest.TestCase):
 
     def test_what_needs_a_draft_model_asks_for_it(self):
         asks = "needs a draft model: name one with -md"
-        for words in (["--draft-method", "chain"], ["--accept", "sps"], ["--multi-model", DRAFT], ["--vocab-map", "slrs"], ["--draft-policy", "fixed"],
+        for words in (["--draft-method", "chain"], ["--accept", "sps"], ["--multi-model", DRAFT], ["--vocab-map", "slrs"], ["--draft-policy", "fixed"], ["--draft-ahead", 2],
                       ["--threads-draft", 1], ["--acceptance-file", "x"], ["--packed-draft", "off"]):
             self.assertIn(asks, outrider("generate", "-m", TARGET, "-p", "x", *words, code=2)[1])
             outrider("generate", "-m", TARGET, "-p", "x", "-n", 1, *words, "--plain")

@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "common/base/user_folder.h"
+#include "common/gguf/gguf_writer.h"
 #include "launch/cluster/paths.h"
 #include "launch/model/convert/checkpoint.h"
 #include "launch/model/convert/convert.h"
@@ -66,7 +67,7 @@ static bool is_stale(const char *other, const char *name, size_t beginning)
     snprintf(begin, sizeof begin, "%.*s", (int)beginning, name);
     return (strncmp(other, begin, beginning) == 0 && strcmp(other, name) != 0 && end != NULL &&
             strcmp(end, ".gguf") == 0) ||
-           or_weight_writer_is_left(other, begin, ".tmp");
+           or_weight_writer_is_left(other, begin, OR_GGUF_PART_ENDING);
 }
 
 static void remove_stale(const char *cache, const char *name, size_t beginning)
@@ -111,6 +112,7 @@ static or_status_t find(const char *folder, char **out)
     if (asprintf(&path, "%s/%s", cache, name) < 0) {
         return or_fail(OR_ERR_NO_MEMORY, "no memory for a path in %s", cache);
     }
+    remove_stale(cache, name, (size_t)beginning);
     if (access(path, R_OK) != 0) {
         status = make(folder, path);
     }
@@ -118,7 +120,6 @@ static or_status_t find(const char *folder, char **out)
         free(path);
         return status;
     }
-    remove_stale(cache, name, (size_t)beginning);
     *out = path;
     return OR_OK;
 }
