@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/log/log.h"
 #include "common/text/utf8.h"
 #include "launch/generate/output.h"
 
@@ -130,6 +131,17 @@ static char *join(const or_demo_column_t *column, piece_t *text)
     return joined;
 }
 
+// A line of the log on the same terminal stands below the last drawing, and must not be overwritten.
+static void spare_the_log(or_demo_screen_t *screen)
+{
+    uint64_t logged = or_log_lines();
+    if (logged != screen->logged && isatty(STDERR_FILENO) == 1) {
+        or_log_flush();
+        screen->lines = 0;
+    }
+    screen->logged = logged;
+}
+
 or_status_t or_demo_screen_draw(or_demo_screen_t *screen, const or_demo_column_t columns[2],
                                 bool last)
 {
@@ -138,6 +150,7 @@ or_status_t or_demo_screen_draw(or_demo_screen_t *screen, const or_demo_column_t
     if (!find_size(&size) || (!last && now - screen->drawn_ns < DRAW_NS)) {
         return OR_OK;
     }
+    spare_the_log(screen);
     char *drawing = NULL;
     size_t bytes = 0;
     piece_t texts[2];

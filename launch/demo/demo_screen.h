@@ -20,13 +20,15 @@ typedef struct {
 
 // Zeroed before the first drawing.
 typedef struct {
-    unsigned lines; // drawn last, above the cursor
+    unsigned lines;  // drawn last, above the cursor
+    uint64_t logged; // lines of the log until then
     int64_t drawn_ns;
 } or_demo_screen_t;
 
 // Is standard output a terminal that is wide enough?
 bool or_demo_screen_is_possible(void);
-// Draw both columns, unless that was just done and more is to come (`last` false). The cursor stays below them.
+// Draw both columns, unless that was just done and more is to come (`last` false). The cursor stays below them. Where the log
+// has written a line meanwhile they are drawn anew below it.
 // OR_ERR_IO, OR_ERR_NO_MEMORY.
 or_status_t or_demo_screen_draw(or_demo_screen_t *screen, const or_demo_column_t columns[2],
                                 bool last);

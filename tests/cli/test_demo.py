@@ -25,8 +25,8 @@ LINE = r"\d+\.\d times as fast as plain decoding: \d+ tokens/s instead of \d+, \
 TERMINAL = struct.pack("HHHH", 24, 80, 0, 0)
 
 
-def run_in_terminal(*words, size=TERMINAL, **variables):
-    """The demo's exit code and what it wrote to a terminal of this size."""
+def run_in_terminal(*words, size=TERMINAL, look=lambda pid, seen: None, **variables):
+    """The demo's exit code and what it wrote to a terminal of this size. `look` is told whenever it has written."""
     pid, file = pty.fork()
     if pid == 0:
         fcntl.ioctl(1, termios.TIOCSWINSZ, size)
@@ -39,6 +39,7 @@ def run_in_terminal(*words, size=TERMINAL, **variables):
             except OSError:  # the other side is closed
                 break
             seen += part
+            look(pid, seen)
     else:
         os.kill(pid, signal.SIGKILL)
     os.close(file)
@@ -158,6 +159,20 @@ class Demo(unittest.TestCase):
         text = "Once upon a time" + self.first["plain"]["text"]
         self.assertEqual(" ".join(line.strip() for line in left), text.replace("\n", " ").strip())
         self.assertTrue(all(len(line) < 80 for line in drawn))
+
+    def test_a_warning_in_a_terminal_stays(self):
+        killed = []
+
+        def kill_drafter(pid, seen):
+            if not killed and re.search(rb"drafted: [1-9]", seen):
+                killed.append(children(pid)[PROGRAMS[2]])
+                os.kill(killed[0], signal.SIGKILL)
+
+        code, seen = run_in_terminal("--size", SIZE, "-n", 400, "-s", 7, look=kill_drafter, **self.variables)
+        self.assertEqual((code, len(killed)), (0, 1), seen)
+        after = re.split("the text goes on by plain decoding\\s+", seen)
+        self.assertEqual(len(after), 2, seen)
+        self.assertTrue(after[1].startswith("plain: "), after[1][:200])
 
     def test_a_narrow_terminal_gets_lines(self):
         code, seen = run_in_terminal("--size", SIZE, "-n", 4, "-s", 7, size=struct.pack("HHHH", 24, 30, 0, 0), **self.variables)

@@ -26,6 +26,7 @@ static struct {
     pthread_cond_t written; // signals or_log_flush that all lines are written
     char bytes[OR_LOG_QUEUE_BYTES];
     size_t first, length;
+    uint64_t lines;   // so far
     uint64_t dropped; // lines since the queue was last emptied
     bool writing;     // the writer has taken lines out and is in write(2)
     writer_t writer;
@@ -364,6 +365,7 @@ static bool has_writer(void)
 static void queue_put(const char *line, size_t bytes)
 {
     pthread_mutex_lock(&queue.lock);
+    queue.lines++;
     bool queued = has_writer();
     if (!queued) {
         write_all(line, bytes);
@@ -399,6 +401,14 @@ static void log_line(or_log_level_t level, or_log_subject_t subject, const char 
 void or_log_flush(void)
 {
     (void)flush();
+}
+
+uint64_t or_log_lines(void)
+{
+    pthread_mutex_lock(&queue.lock);
+    uint64_t lines = queue.lines;
+    pthread_mutex_unlock(&queue.lock);
+    return lines;
 }
 
 void or_log(or_log_level_t level, const char *format, ...)

@@ -59,5 +59,8 @@ void or_log_of(or_log_level_t level, or_log_subject_t subject, const char *forma
 // Lines of the log's text format are mended already.
 void or_log_mend(char *text);
 
+// Return how many lines this process has logged.
+uint64_t or_log_lines(void);
+
 // Wait until the lines logged so far are written, for OR_LOG_FLUSH_NS at most: nobody may be reading.
 void or_log_flush(void);
