@@ -53,12 +53,29 @@ static or_dsession_t *find(const or_drafter_t *drafter, or_session_id_t id)
     return NULL;
 }
 
+// Is there no place for a new session, and may what waits for one at work be that it is over?
+static bool may_have_a_place_soon(const or_drafter_t *drafter)
+{
+    bool soon = false;
+    for (uint32_t i = 0; i < drafter->config.sessions_max; i++) {
+        const or_dsession_t *session = &drafter->sessions[i];
+        if (session->id.value == 0) {
+            return false;
+        }
+        soon = soon || (session->at_work && or_edge_holds(&drafter->edge, session->id));
+    }
+    return soon;
+}
+
 // Return true if the message is about a session that must stay as it is. A coordinator that has waited for long repeats its
 // prefix: that is no reason to let others wait.
 static bool must_wait(const void *role, const or_message_t *message)
 {
     const or_dsession_t *session =
         message->session.value != 0 ? find(role, message->session) : NULL;
+    if (session == NULL && message->type == OR_MSG_OPEN_SESSION) {
+        return may_have_a_place_soon(role);
+    }
     bool repeats = session != NULL && message->type == OR_MSG_PREFIX &&
                    or_dsession_repeats(session, &message->body.prefix);
     return session != NULL && session->at_work && !repeats;

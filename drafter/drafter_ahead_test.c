@@ -935,6 +935,44 @@ static void who_is_told_to_stop_reading_stops(void **state)
     assert_int_equal(inbox_count, 1);
 }
 
+// All places are taken, and one of them becomes free as soon as the tree that is built there is done.
+static void a_new_text_waits_for_a_place_that_becomes_free(void **state)
+{
+    (void)state;
+    int64_t at_ns;
+    for (uint64_t session = 1; session <= 4; session++) {
+        open_session(session, 0);
+        tell_text(session, 0, 1);
+    }
+    run_for(PASS_NS / 2);
+    cancel(2);
+    open_session(5, 0);
+    tell_text(5, 0, 1);
+    run_for(LONG_NS);
+    assert_int_equal(inbox_count, 5);
+    for (uint64_t session = 1; session <= 5; session++) {
+        assert_int_equal(tree_of(session, &at_ns)->count, NODES);
+    }
+}
+
+// Two long texts that each need nearly all pages, and hear of a new round in every pass.
+static void who_is_called_keeps_its_turn(void **state)
+{
+    (void)state;
+    int64_t at_ns;
+    open_session(1, 0);
+    open_session(2, 0);
+    write_long_text();
+    tell_text(1, 0, 1);
+    tell_text(2, 0, 1);
+    for (uint64_t round = 2; round < 60; round++) {
+        run_for(PASS_NS);
+        tell_text(1, length, round);
+        tell_text(2, length, round);
+    }
+    assert_true(tree_of(1, &at_ns)->round < 60 && tree_of(2, &at_ns)->round < 60);
+}
+
 // ---- figures ----
 
 // Once a second, and what it says of its passes is what its trees say.
@@ -990,6 +1028,8 @@ int main(void)
         OVER(a_repeated_prefix_holds_up_nobody),
         OVER(who_reads_hears_what_is_new),
         OVER(who_is_told_to_stop_reading_stops),
+        OVER(a_new_text_waits_for_a_place_that_becomes_free),
+        cmocka_unit_test_setup_teardown(who_is_called_keeps_its_turn, setup_eight_pages, teardown),
         cmocka_unit_test_setup_teardown(it_tells_what_it_does, setup_telling, teardown),
         cmocka_unit_test_setup_teardown(who_is_silent_does_not_grow, setup_slow, teardown),
         OVER(a_due_tree_waits_for_one_pass_of_growing),

@@ -187,7 +187,7 @@ static void work_on(void *context)
     or_dsession_t *session = job->session;
     or_status_t status = run_with_pages(job);
     session->at_work = false;
-    if (drafter->hungry.value == session->id.value) {
+    if (status != OR_ERR_AGAIN && drafter->hungry.value == session->id.value) {
         drafter->hungry.value = 0;
     }
     if (status == OR_OK) {

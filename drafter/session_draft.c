@@ -63,6 +63,20 @@ static or_status_t read_on(or_dsession_t *session, or_lane_t *lane)
     return status;
 }
 
+// All lanes read before any builds: who is called between two lanes has no tree to throw away.
+static or_status_t read_text(or_dsession_t *session, const or_dshared_t *shared)
+{
+    int64_t started_ns = or_clock_now(shared->clock);
+    uint64_t passes = or_dsession_passes(session);
+    or_status_t status = OR_OK;
+    for (uint32_t i = 0; i < session->lane_count && status == OR_OK; i++) {
+        status = read_on(session, &session->lanes[i]);
+    }
+    session->read_us = us_since(shared, started_ns);
+    session->read_passes = (uint32_t)(or_dsession_passes(session) - passes);
+    return status;
+}
+
 // Reading happens once in a text, in passes of many rows. It says nothing of what building takes, so its time and its passes are
 // counted apart.
 static or_status_t catch_up(or_dsession_t *session, const or_dshared_t *shared, or_lane_t *lane,
@@ -71,10 +85,7 @@ static or_status_t catch_up(or_dsession_t *session, const or_dshared_t *shared, 
     bool reads = or_kv_sequence_length(lane->kv) + READ_TOKENS < session->log.length;
     int64_t started_ns = or_clock_now(shared->clock);
     uint64_t passes = or_lane_passes(lane);
-    or_status_t status = read_on(session, lane);
-    if (status == OR_OK) {
-        status = or_lane_catch_up(lane, &session->log, root_row);
-    }
+    or_status_t status = or_lane_catch_up(lane, &session->log, root_row);
     if (reads) {
         session->read_us += us_since(shared, started_ns);
         session->read_passes += (uint32_t)(or_lane_passes(lane) - passes);
@@ -206,7 +217,10 @@ or_status_t or_dsession_draft(or_dsession_t *session, const or_dshared_t *shared
     session->built =
         session->log.length <= or_model_context(shared->model) && open->draft_nodes > 0;
     or_status_t status = OR_OK;
-    if (session->built) {
+    if (session->built && or_draft_method_has(open->draft_method, OR_DRAFT_ASKS_MODEL)) {
+        status = read_text(session, shared);
+    }
+    if (status == OR_OK && session->built) {
         status = session->grows ? finish(session, shared) : build(session, shared);
     }
     if (status == OR_OK) {

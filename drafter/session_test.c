@@ -585,6 +585,41 @@ static void reading_is_no_part_of_building(void **state)
     or_token_log_fini(&log);
 }
 
+// Models that are called in the middle of a text go on where they were, and build once, when all have read it.
+static void who_is_called_builds_once(void **state)
+{
+    (void)state;
+    int32_t prompt[2 * READ];
+    uint64_t passes[2];
+    or_token_log_t log;
+    for (int i = 0; i < 2 * READ; i++) {
+        prompt[i] = 1 + 7 * i;
+    }
+    assert_int_equal(or_token_log_init(&log, 2 * READ), OR_OK);
+    assert_int_equal(or_token_log_append(&log, prompt, 2 * READ), OR_OK);
+    method_in_use = OR_DRAFT_MULTI;
+    rule_in_use = OR_ACCEPT_MULTI_ROUND;
+    for (int called = 0; called < 2; called++) {
+        or_dsession_t session;
+        int stops = 0;
+        open_with(&session, &log, 1);
+        session.called = called;
+        or_status_t status = or_dsession_draft(&session, &shared);
+        for (; status == OR_ERR_AGAIN; stops++) {
+            status = or_dsession_draft(&session, &shared);
+        }
+        assert_int_equal(status, OR_OK);
+        assert_int_equal(session.lane_count, 2);
+        assert_int_equal(stops > 2, called);
+        passes[called] = or_dsession_passes(&session);
+        or_dsession_close(&session);
+    }
+    assert_int_equal(passes[1], passes[0]);
+    or_token_log_fini(&log);
+    method_in_use = OR_DRAFT_CHAIN;
+    rule_in_use = OR_ACCEPT_COUPLED;
+}
+
 // The next session of its kind knows what one session's verdicts taught.
 static void sessions_share_what_was_measured(void **state)
 {
@@ -635,6 +670,7 @@ int main(void)
         cmocka_unit_test(lookups_leave_the_model_alone),
         cmocka_unit_test(passes_are_counted),
         cmocka_unit_test(reading_is_no_part_of_building),
+        cmocka_unit_test(who_is_called_builds_once),
         cmocka_unit_test(sessions_share_what_was_measured),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -125,24 +125,38 @@ static void ask(run_t *run, uint32_t slot, bool plain)
 // ---- everyone is there ----
 
 // It is a prompt of no text, so that none is known when the measurement begins.
-static or_status_t write_one_token(run_t *run)
+static void ask_for_one_token(run_t *run)
 {
-    uint32_t slot;
-    or_message_t message;
-    or_status_t status = OR_OK;
     or_generate_request_t request = make_request(run->place, 0, false);
     request.prompt = (const uint8_t *)READY_PROMPT;
     request.prompt_bytes = strlen(READY_PROMPT);
     request.max_tokens = 1;
     or_requests_begin(run->requests, 0, &request);
-    while (status == OR_OK && !or_requests_is_idle(run->requests, 0)) {
+}
+
+// Our own cluster is asked again where it says that it is busy: its models are still being loaded. Whether a request can be served
+// at all, the measurement says.
+static or_status_t write_one_token(run_t *run)
+{
+    int64_t again_ns = 0; // when to ask again; 0: not
+    or_status_t status = OR_OK;
+    ask_for_one_token(run);
+    while (status == OR_OK && (again_ns > 0 || !or_requests_is_idle(run->requests, 0))) {
+        uint32_t slot;
+        or_message_t message;
         int64_t now = or_clock_now(run->clock);
+        if (again_ns > 0 && now >= again_ns) {
+            ask_for_one_token(run);
+            again_ns = 0;
+        }
         status = look(run, now);
         if (status == OR_OK) {
             status = or_requests_next(run->requests, now + LOOK_NS, &slot, &message);
         }
         if (status == OR_OK) {
-            or_message_fini(&message); // whether it failed, the measurement says
+            bool busy = message.body.generate_delta.error_code == OR_WIRE_BUSY;
+            again_ns = busy && run->place->cluster != NULL ? now + BUSY_PAUSE_NS : 0;
+            or_message_fini(&message);
         }
         status = status == OR_ERR_AGAIN ? OR_OK : status;
     }
