@@ -1,8 +1,8 @@
 // The drafting of a session. It builds trees from nothing, grows trees on, and answers questions about strings.
 #include "drafter/session.h"
 
-#define READ_TOKENS                                                                                \
-    16u // and more that its cache lacks are reading; fewer, a round of its own trees leaves
+// A round of the session's own trees leaves fewer tokens that the cache lacks. To run more is to read.
+#define READ_TOKENS 16u
 
 // Set a lane's method, shape and nodes. Several models share the sequences of the shape, and draw with numbers of
 // their own.
