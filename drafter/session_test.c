@@ -589,7 +589,8 @@ static void reading_is_no_part_of_building(void **state)
 static void who_is_called_builds_once(void **state)
 {
     (void)state;
-    int32_t prompt[2 * READ];
+    int32_t prompt[2 * READ], guesses[2][16];
+    uint32_t counts[2];
     uint64_t passes[2];
     or_token_log_t log;
     for (int i = 0; i < 2 * READ; i++) {
@@ -612,9 +613,15 @@ static void who_is_called_builds_once(void **state)
         assert_int_equal(session.lane_count, 2);
         assert_int_equal(stops > 2, called);
         passes[called] = or_dsession_passes(&session);
+        counts[called] = or_token_tree_count(session.tree);
+        assert_in_range(counts[called], 1, 15);
+        memcpy(guesses[called], or_token_tree_tokens(session.tree),
+               (counts[called] + 1) * sizeof *guesses[called]);
         or_dsession_close(&session);
     }
     assert_int_equal(passes[1], passes[0]);
+    assert_int_equal(counts[1], counts[0]);
+    assert_memory_equal(guesses[1], guesses[0], (counts[0] + 1) * sizeof **guesses);
     or_token_log_fini(&log);
     method_in_use = OR_DRAFT_CHAIN;
     rule_in_use = OR_ACCEPT_COUPLED;
